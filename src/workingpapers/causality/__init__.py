@@ -1,0 +1,1 @@
+"""Causal inference and data."""

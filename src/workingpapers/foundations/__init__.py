@@ -1,0 +1,1 @@
+"""Mathematics and plumbing that two or more papers share; imports nothing above it."""

@@ -1,0 +1,1 @@
+"""Tools for those who are accountable for AI."""
