@@ -1,7 +1,7 @@
 """Working Papers: research methods that work. Find a paper's method, use it, check its headline claim.
 
-Nothing heavy is imported here; :func:`search`, :func:`papers` and :func:`check` load what they need when called, and each
-method lives in ``workingpapers.AREA.SLUG``.
+Nothing heavy is imported here; :func:`search`, :func:`papers` and :func:`check` load what they need when called, and
+each method lives in ``workingpapers.AREA.SLUG``.
 """
 
 from __future__ import annotations

@@ -75,5 +75,5 @@ def to_svg(figure: MatplotlibFigure) -> str:
     text = text.replace(INK, "currentColor")
     # The figure scales with the page that holds it; its own size stays the upper bound.
     return re.sub(
-        r'<svg ([^>]*?)width="([\d.]+)pt"', r'<svg \1style="max-width:100%;height:auto" width="\2pt"', text, 1
+        r'<svg ([^>]*?)width="([\d.]+)pt"', r'<svg \1style="max-width:100%;height:auto" width="\2pt"', text, count=1
     )

@@ -27,7 +27,7 @@ def data_directory() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"The data folder {str(folder)!r} cannot be created ({_reason(error)}); name another one in {DATA_VARIABLE}."
+            f"The data folder {str(folder)!r} cannot be made ({_reason(error)}); name another one in {DATA_VARIABLE}."
         ) from None
     return folder
 

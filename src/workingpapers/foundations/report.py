@@ -20,13 +20,15 @@ body{margin:0 auto;max-width:60rem;padding:1.5rem 1rem 4rem;color:var(--ink);bac
 font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}
 h1{font-size:1.6rem;line-height:1.25;margin:.5rem 0}h2{font-size:1.2rem;margin:2rem 0 .5rem}
 p{margin:.5rem 0;max-width:46rem}.soft,figcaption,caption{color:var(--soft);font-size:.9rem}
-.scroll{overflow-x:auto}table{border-collapse:collapse;margin:.5rem 0;font-variant-numeric:tabular-nums;font-size:.92rem}
+.scroll{overflow-x:auto}
+table{border-collapse:collapse;margin:.5rem 0;font-variant-numeric:tabular-nums;font-size:.92rem}
 caption{text-align:left;padding:.25rem 0}th,td{padding:.3rem .8rem .3rem 0;border-bottom:1px solid var(--line);
 text-align:left;vertical-align:top}td.number,th.number{text-align:right}
 figure{margin:1rem 0}.verdict{display:inline-block;font-weight:600;padding:.1rem .6rem;border:1px solid currentColor;
 border-radius:1rem}.supported{color:var(--good)}.not-supported{color:var(--bad)}.inconclusive{color:var(--open)}
 blockquote{margin:.5rem 0;padding:.2rem .9rem;border-left:3px solid var(--line)}
-code{background:var(--tint);padding:.1rem .3rem;border-radius:.25rem}pre{background:var(--tint);padding:.8rem;overflow-x:auto}
+code{background:var(--tint);padding:.1rem .3rem;border-radius:.25rem}
+pre{background:var(--tint);padding:.8rem;overflow-x:auto}
 pre code{padding:0}
 """
 

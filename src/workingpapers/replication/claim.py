@@ -38,8 +38,9 @@ class Claim:
 
     * ``"difference"``: :math:`d_s = b_s - m_s` (`direction` ``"lower"``) or :math:`m_s - b_s` (``"higher"``), judged by
       Student's t interval of the mean;
-    * ``"ratio"``: :math:`1 - \bar m / \bar b` (``"lower"``) or :math:`\bar m / \bar b - 1` (``"higher"``), judged by
-      a studentised bootstrap over seeds, for metrics that are positive and whose scale has no meaning of its own;
+    * ``"ratio"``: :math:`1 - e^{\bar\ell}` (``"lower"``) or :math:`e^{\bar\ell} - 1` (``"higher"``) with
+      :math:`\ell_s = \log(m_s / b_s)`, judged by Student's t interval of :math:`\bar\ell`, for positive metrics whose
+      scale has no meaning of its own;
     * ``"proportion"``: the metric is a share of successes in ``counts`` trials and `against` is a number that the
       pooled share must be below or above, judged by the exact Clopper-Pearson interval.
 

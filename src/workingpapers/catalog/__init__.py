@@ -1,0 +1,1 @@
+"""Paper records: reading, importing, indexing, searching, exporting."""

@@ -1,0 +1,82 @@
+"""What the catalog asks of a database; SQLite and PostgreSQL answer in the same terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from workingpapers.catalog.query import Term
+from workingpapers.catalog.records import Record
+
+# A query that matches more records than this is ranked among the newest of them only: such words barely tell papers
+# apart, and scoring every match would take seconds at a million records.
+RANKED_MATCHES = 4000
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Facets that a hit must have; empty strings do not filter."""
+
+    topic: str = ""
+    author: str = ""
+    area: str = ""
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Ranked record numbers, best first, and the number of matches (a lower bound where `capped`)."""
+
+    ids: Sequence[int]
+    scores: Sequence[float]
+    total: int
+    capped: bool
+
+
+class Backend(Protocol):
+    """One catalog database. Writing happens inside :meth:`writing`, which is one transaction."""
+
+    name: str
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Open the one write transaction; an exception inside leaves the catalog as it was."""
+
+    def next_id(self) -> int:
+        """Return the first unused record number."""
+
+    def lookup(self, keys: Iterable[int]) -> dict[int, int]:
+        """Return key -> record number for the keys that are known."""
+
+    def fetch(self, ids: Sequence[int]) -> dict[int, Record]:
+        """Return record number -> record."""
+
+    def insert(self, rows: Sequence[tuple[int, Record]], keys: Sequence[tuple[int, int]]) -> None:
+        """Add new records, and keys as (key, record number)."""
+
+    def replace(self, number: int, old: Record, new: Record) -> None:
+        """Change one record in place."""
+
+    def remove(self, number: int, old: Record, into: int) -> None:
+        """Remove a record whose keys now belong to `into`."""
+
+    def add_keys(self, keys: Sequence[tuple[int, int]]) -> None:
+        """Point further keys at records; known keys stay."""
+
+    def match(self, terms: Sequence[Term], filters: Filters, limit: int, *, every: bool) -> Matches:
+        """Return ranked matches of all terms (`every`) or of any; without terms, the newest records."""
+
+    def count(self) -> int:
+        """Return the number of records."""
+
+    def records(self) -> Iterator[Record]:
+        """Yield every record by number."""
+
+    def get_meta(self, name: str) -> str:
+        """Return a stored setting, or an empty string."""
+
+    def set_meta(self, name: str, value: str) -> None:
+        """Store a setting."""
+
+    def close(self) -> None:
+        """Release the database."""
