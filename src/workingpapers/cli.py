@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -23,6 +24,13 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the sentence and leave with 2."""
         message = message.replace("the following arguments are required:", "please give")
+        choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        if choice:
+            from workingpapers.foundations.errors import near_match
+
+            known = [item.strip("' ") for item in choice.group(2).split(",")]
+            hint = near_match(choice.group(1), known) or f"; choose one of {', '.join(known)}."
+            self.exit(2, f"papers: There is no {choice.group(1)!r} here{hint}\n")
         self.exit(2, f"papers: {message[:1].upper()}{message[1:]}; '{self.prog} --help' shows what it takes.\n")
 
 
@@ -268,9 +276,7 @@ def _explain(error: Exception) -> int:
         return 2
     if isinstance(error, OSError) and error.strerror:
         where = f" ({error.filename})" if error.filename else ""
-        print(
-            f"papers: {error.strerror[0].upper()}{error.strerror[1:]}{where}; free it and try again.", file=sys.stderr
-        )
+        print(f"papers: {error.strerror}{where}; mend that and try again.", file=sys.stderr)
         return 2
     text = " ".join(str(error).split())
     print(

@@ -26,7 +26,7 @@ def list_papers(options: argparse.Namespace) -> int:
     from workingpapers.catalog.papers import all_papers
 
     papers = all_papers()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for paper in papers:
         measured = _measured(paper.slug)
         headline, where = measured[0] if measured else ({}, "")
@@ -382,7 +382,7 @@ def print_completion(options: argparse.Namespace) -> int:
     """Print the completion script of a shell."""
     import argcomplete
 
-    print(argcomplete.shellcode(["papers"], shell=options.shell))
+    print(argcomplete.shellcode(["papers"], shell=options.shell))  # type: ignore[attr-defined]
     return 0
 
 

@@ -69,7 +69,7 @@ CLAIM = Claim(
 )
 CLAIMS = (CLAIM,)
 ''',
-    "tests/{area}/{slug}/test_{slug}.py": '''"""Known right values of {slug}: closed forms, limits, invariances, another library's answer."""
+    "tests/{area}/{slug}/test_{slug}.py": '''"""Known right values of {slug}."""
 ''',
 }
 

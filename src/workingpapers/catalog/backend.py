@@ -12,7 +12,7 @@ from workingpapers.catalog.records import Record
 
 # A query that matches more records than this is ranked among the newest of them only: such words barely tell papers
 # apart, and scoring every match would take seconds at a million records.
-RANKED_MATCHES = 4000
+RANKED_MATCHES = 2000
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,9 @@ class Backend(Protocol):
 
     def fetch(self, ids: Sequence[int]) -> dict[int, Record]:
         """Return record number -> record."""
+
+    def facets(self, ids: Sequence[int]) -> list[tuple[str, tuple[str, ...]]]:
+        """Return topic and authors of records, without reading the rest of them."""
 
     def insert(self, rows: Sequence[tuple[int, Record]], keys: Sequence[tuple[int, int]]) -> None:
         """Add new records, and keys as (key, record number)."""

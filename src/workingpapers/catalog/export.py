@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TextIO
+from typing import IO, Any
 
 from workingpapers.catalog.formats import bibtex, csl_json
 from workingpapers.catalog.records import Record
@@ -31,7 +31,7 @@ COLUMNS = (
 )
 
 
-def write(records: Iterable[Record], form: str, stream: TextIO) -> int:
+def write(records: Iterable[Record], form: str, stream: IO[Any]) -> int:
     """Write `records` in the format `form` and return their number."""
     return {"bibtex": _bibtex, "csl-json": _csl_json, "jsonl": _jsonl, "csv": _csv}[form](records, stream)
 
@@ -50,14 +50,14 @@ def citation_key(record: Record, taken: set[str]) -> str:
     return key
 
 
-def _bibtex(records: Iterable[Record], stream: TextIO) -> int:
+def _bibtex(records: Iterable[Record], stream: IO[Any]) -> int:
     taken: set[str] = set()
     for record in records:
         stream.write(bibtex.to_entry(record, citation_key(record, taken)) + "\n")
     return len(taken)
 
 
-def _csl_json(records: Iterable[Record], stream: TextIO) -> int:
+def _csl_json(records: Iterable[Record], stream: IO[Any]) -> int:
     taken: set[str] = set()
     stream.write("[")
     for record in records:
@@ -67,7 +67,7 @@ def _csl_json(records: Iterable[Record], stream: TextIO) -> int:
     return len(taken)
 
 
-def _jsonl(records: Iterable[Record], stream: TextIO) -> int:
+def _jsonl(records: Iterable[Record], stream: IO[Any]) -> int:
     count = 0
     for count, record in enumerate(records, 1):  # noqa: B007
         values = {name: value for name, value in asdict(record).items() if value or name == "authors_complete"}
@@ -75,7 +75,7 @@ def _jsonl(records: Iterable[Record], stream: TextIO) -> int:
     return count
 
 
-def _csv(records: Iterable[Record], stream: TextIO) -> int:
+def _csv(records: Iterable[Record], stream: IO[Any]) -> int:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(COLUMNS)
     count = 0

@@ -6,7 +6,9 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 
 from workingpapers.catalog.backend import Backend, Filters
 from workingpapers.catalog.papers import all_papers
@@ -18,7 +20,7 @@ from workingpapers.foundations.files import data_directory
 
 DATABASE_VARIABLE = "WORKINGPAPERS_DATABASE"
 BATCH = 2000
-FACETED_HITS = 500
+FACETED_HITS = 200
 
 
 @dataclass(frozen=True)
@@ -111,17 +113,10 @@ def add(backend: Backend, source: str, entries: Iterable[Entry], report: ImportR
         entries: Records and rejected blocks.
         report: Counts to go on with.
     """
-    batch: list[Record] = []
-    for entry in entries:
-        report.read += 1
-        if isinstance(entry, Rejected):
-            report.rejected.append((source, entry.line, entry.reason))
-            continue
-        batch.append(entry)
-        if len(batch) == BATCH:
-            _add_batch(backend, [(record, keys(record)) for record in batch], report)
-            batch.clear()
-    _add_batch(backend, [(record, keys(record)) for record in batch], report)
+    for records, rejected in _prepared(entries):
+        report.read += len(records) + len(rejected)
+        report.rejected += [(source, block.line, block.reason) for block in rejected]
+        _add_batch(backend, records, report)
     return report
 
 
@@ -164,14 +159,15 @@ def search(
             ids += [number for number, _ in added]
             scores += [score for _, score in added]
             total, capped = more.total, more.capped
-    records = backend.fetch(ids[:wanted])
+    records = backend.fetch(ids[:limit])
+    facets = backend.facets(ids[:wanted])
     hits = [
         _hit(records[number], score, terms)
         for number, score in zip(ids[:limit], scores[:limit], strict=True)
         if number in records
     ]
-    topics = Counter(record.topic for record in records.values() if record.topic)
-    authors = Counter(name for record in records.values() for name in record.authors)
+    topics = Counter(name for name, _ in facets if name)
+    authors = Counter(name for _, names in facets for name in names)
     return Answer(hits, total, capped, exact, topics.most_common(12), authors.most_common(12))
 
 
@@ -182,6 +178,30 @@ def export(backend: Backend, query: str = "") -> Iterator[Record]:
         return
     for hit in search(backend, query, limit=1000).hits:
         yield hit.record
+
+
+def _prepared(entries: Iterable[Entry]) -> Iterator[tuple[list[tuple[Record, list[int]]], list[Rejected]]]:
+    """Yield batches of keyed records and rejected blocks, each made while the database works on the one before."""
+    source = iter(entries)
+
+    def prepare() -> tuple[list[tuple[Record, list[int]]], list[Rejected]]:
+        records: list[tuple[Record, list[int]]] = []
+        rejected: list[Rejected] = []
+        for entry in islice(source, BATCH):
+            if isinstance(entry, Rejected):
+                rejected.append(entry)
+            else:
+                records.append((entry, keys(entry)))
+        return records, rejected
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        following = pool.submit(prepare)
+        while True:
+            batch = following.result()
+            if not batch[0] and not batch[1]:
+                return
+            following = pool.submit(prepare)
+            yield batch
 
 
 def _hit(record: Record, score: float, terms: list[Term]) -> Hit:

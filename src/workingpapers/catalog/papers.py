@@ -114,7 +114,7 @@ class Paper:
             for name, value in vars(module).items()
             if (name == "run" or name.startswith("run_"))
             and callable(value)
-            and getattr(value, "__module__", "") == module.__name__
+            and getattr(value, "__module__", "").startswith(self.module)
         }
 
     def _import(self, name: str) -> ModuleType:

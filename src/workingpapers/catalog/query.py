@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from workingpapers.catalog.text import CJK_RUN, fold
 
 MAX_TERMS = 24
+SHORTEST_PREFIX = 3
 _PIECE = re.compile(r'"([^"]*)"|(\S+)')
 _WORD = re.compile(r"[^\W_]+")
 
@@ -39,8 +40,8 @@ class Term:
 def parse(text: str, *, as_you_type: bool = False) -> list[Term]:
     """Return the terms of `text`.
 
-    ``"quoted words"`` and hyphenated words are phrases, ``word*`` is a prefix, CJK runs match as substrings; everything
-    else is punctuation.
+    ``"quoted words"`` and hyphenated words are phrases, ``word*`` is a prefix (of three letters or more; a shorter one
+    would match half the catalog and counts as a word), CJK runs match as substrings; everything else is punctuation.
 
     Args:
         text: Any string.
@@ -58,10 +59,11 @@ def parse(text: str, *, as_you_type: bool = False) -> list[Term]:
                 terms.append(Term(tuple(run[index : index + 2] for index in range(len(run) - 1)), cjk=True))
         words = tuple(_WORD.findall(fold(CJK_RUN.sub(" ", chunk))))
         if words:
-            terms.append(Term(words, prefix=not quoted and bare.endswith("*")))
+            terms.append(Term(words, prefix=not quoted and bare.endswith("*") and len(words[-1]) >= SHORTEST_PREFIX))
     telling = [term for term in terms if term.cjk or len(term.words) > 1 or term.words[0] not in COMMON]
     terms = (telling or terms)[:MAX_TERMS]
-    if as_you_type and terms and not terms[-1].cjk and text[-1:].strip():
+    unfinished = bool(terms) and not terms[-1].cjk and bool(text[-1:].strip())
+    if as_you_type and unfinished and len(terms[-1].words[-1]) >= SHORTEST_PREFIX:
         terms[-1] = Term(terms[-1].words, prefix=True)
     return terms
 

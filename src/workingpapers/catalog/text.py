@@ -8,8 +8,11 @@ import unicodedata
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 CJK_RUN = re.compile(f"[{_CJK}]+")
-_MARKUP = re.compile(r"\\(?:textbf|textit|emph|texttt|textsc|text|mathrm|mathbf|mathcal|mathbb)\b|[\\${}*_`~^]")
+_COMMAND = re.compile(r"\\(?:textbf|textit|emph|texttt|textsc|text|mathrm|mathbf|mathcal|mathbb)\b")
+_MARKS = re.compile(r"[\\${}*_`~^]")
 _NOT_WORD = re.compile(r"[\W_]+")
+# The same two rules for ASCII, an order of magnitude faster: marks vanish, other punctuation becomes space.
+_ASCII = {code: None if chr(code) in "\\${}*_`~^" else " " for code in range(128) if not chr(code).isalnum()}
 
 
 def fold(text: str) -> str:
@@ -25,7 +28,11 @@ def normalise(text: str) -> str:
 
     Two texts that differ in mark-up, case, diacritics, punctuation or spacing alone have the same normal form.
     """
-    return _NOT_WORD.sub(" ", fold(_MARKUP.sub("", text))).strip()
+    if text.isascii():
+        if "\\" in text:
+            text = _COMMAND.sub("", text)
+        return " ".join(text.translate(_ASCII).lower().split())
+    return _NOT_WORD.sub(" ", fold(_MARKS.sub("", _COMMAND.sub("", text)))).strip()
 
 
 def plain(text: str) -> str:

@@ -38,13 +38,13 @@ def read(path: str | Path) -> Iterator[Entry]:
         InputError: Not readable, empty, binary, not UTF-8, of none of these formats, or broken off.
     """
     target = check_readable(path)
+    if _is_binary(target):
+        raise InputError(f"{str(target)!r} is a binary file; give {_names()}.")
     with _open(target) as stream:
         try:
             head = stream.read(PEEK)
             if not head.strip():
                 raise InputError(f"{str(target)!r} is empty; name a file with content.")
-            if "\0" in head:
-                raise InputError(f"{str(target)!r} is a binary file; give {_names()}.")
             name = detect(head)
             if not name:
                 raise InputError(f"{str(target)!r} is in none of the known formats; give {_names()}.")
@@ -72,6 +72,12 @@ def _open(path: Path) -> Iterator[TextIO]:
         stream = gzip.GzipFile(fileobj=raw) if packed else raw
         with io.TextIOWrapper(stream, encoding="utf-8-sig", newline=None) as text:  # type: ignore[arg-type]
             yield text
+
+
+def _is_binary(path: Path) -> bool:
+    with path.open("rb") as raw:
+        head = raw.read(PEEK)
+    return b"\0" in head and not head.startswith(b"\x1f\x8b")
 
 
 class _Joined(io.TextIOBase):
