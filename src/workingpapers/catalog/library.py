@@ -13,7 +13,7 @@ from itertools import islice
 from workingpapers.catalog.backend import Backend, Filters
 from workingpapers.catalog.papers import all_papers
 from workingpapers.catalog.query import Term, parse, snippet, spans
-from workingpapers.catalog.records import Record, keys, merge
+from workingpapers.catalog.records import Record, keys, merge, storable
 from workingpapers.catalog.text import plain
 from workingpapers.foundations.errors import InputError
 from workingpapers.foundations.files import data_directory
@@ -191,7 +191,8 @@ def _prepared(entries: Iterable[Entry]) -> Iterator[tuple[list[tuple[Record, lis
             if isinstance(entry, Rejected):
                 rejected.append(entry)
             else:
-                records.append((entry, keys(entry)))
+                record = storable(entry)
+                records.append((record, keys(record)))
         return records, rejected
 
     with ThreadPoolExecutor(max_workers=1) as pool:

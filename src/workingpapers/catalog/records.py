@@ -63,6 +63,23 @@ class Record:
         return ", ".join(self.authors) + ("" if self.authors_complete or not self.authors else " et al.")
 
 
+def storable(record: Record) -> Record:
+    """Return `record` without the characters that a database refuses: NUL and lone surrogates."""
+    changes: dict[str, object] = {}
+    for field in fields(Record):
+        value = getattr(record, field.name)
+        if isinstance(value, str):
+            if not value.isascii() or "\0" in value:
+                changes[field.name] = _storable_text(value)
+        elif isinstance(value, tuple):
+            changes[field.name] = tuple(map(_storable_text, value))
+    return replace(record, **changes)  # type: ignore[arg-type]
+
+
+def _storable_text(text: str) -> str:
+    return text.replace("\0", "").encode("utf-8", "ignore").decode("utf-8")
+
+
 def clean_doi(text: str) -> str:
     """Return the bare DOI of `text`, or an empty string."""
     match = re.search(r"10\.\d{4,9}/\S+", text)

@@ -1,4 +1,4 @@
-"""The results that ship with a paper: ``evidence.json`` in its folder, made by the maintainers on the machine it names."""
+"""The results that ship with a paper: ``evidence.json`` in its folder, which names the machine that made them."""
 
 from __future__ import annotations
 

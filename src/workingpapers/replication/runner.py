@@ -201,9 +201,13 @@ def _parallel(tasks: list[Task], engine: Engine, workers: int) -> Iterator[Outco
     import joblib
 
     with _backend(engine):
-        parallel = joblib.Parallel(
-            n_jobs=workers, return_as="generator_unordered", pre_dispatch=2 * workers, batch_size=1
-        )
+        if engine == "ray":
+            # Joblib's ray backend gives whole lists only: rounds of tasks keep what is stored close to what is done.
+            parallel = joblib.Parallel(workers, batch_size=1)
+            for start in range(0, len(tasks), 2 * workers):
+                yield from parallel(joblib.delayed(perform)(task) for task in tasks[start : start + 2 * workers])
+            return
+        parallel = joblib.Parallel(workers, return_as="generator_unordered", pre_dispatch=2 * workers, batch_size=1)
         try:
             yield from parallel(joblib.delayed(perform)(task) for task in tasks)
         except BaseException:
@@ -342,8 +346,8 @@ def _conclude(store: Store, number: int, claim: Claim) -> Run:
     if failed:
         first = failed[0]
         raise ArmError(
-            f"{len(failed)} of {len(outcomes)} arms of {run.slug}/{claim.name} failed; the first was {first.arm!r} with "
-            f"seed {first.seed}: {first.error}"
+            f"{len(failed)} of {len(outcomes)} arms of {run.slug}/{claim.name} failed; the first was {first.arm!r} "
+            f"with seed {first.seed}: {first.error}"
         )
     by_arm = {
         arm: [item.metrics for item in outcomes if item.arm == arm and item.metrics is not None] for arm in claim.arms

@@ -1,4 +1,4 @@
-"""BibTeX in and out; pybtex reads each entry, so that one broken entry does not cost the others."""
+"""BibTeX in and out; pybtex reads entry by entry, so that one broken entry does not cost the others."""
 
 from __future__ import annotations
 
@@ -49,12 +49,11 @@ def read(stream: TextIO) -> Iterator[Entry]:
 
 def to_entry(record: Record, key: str) -> str:
     """Return the BibTeX entry of a record; empty fields are left out."""
-    from pybtex.database import BibliographyData, Person
-    from pybtex.database import Entry as BibtexEntry
-
+    names = [*record.authors, *([] if record.authors_complete or not record.authors else ["others"])]
     fields = {
         "title": _escape(record.title),
-        "booktitle" if record.venue else "howpublished": _escape(record.venue),
+        "author": " and ".join(f"{{{_escape(name)}}}" if " and " in name else _escape(name) for name in names),
+        "booktitle": _escape(record.venue),
         "year": str(record.year or ""),
         "doi": record.doi,
         "eprint": record.arxiv,
@@ -64,16 +63,9 @@ def to_entry(record: Record, key: str) -> str:
         "topic": _escape(record.topic),
         "abstract": _balanced(record.abstract),
     }
-    names = [*record.authors, *([] if record.authors_complete or not record.authors else ["others"])]
-    entry = BibtexEntry(
-        "inproceedings" if record.venue else "misc",
-        fields={name: value for name, value in fields.items() if value},
-        persons={
-            "author": [Person(last=_escape(name)) if " " not in name else Person(_escape(name)) for name in names]
-        },
-    )
-    text: str = BibliographyData({key: entry}).to_string("bibtex")
-    return text
+    lines = [f"  {name} = {{{value}}}" for name, value in fields.items() if value]
+    kind = "inproceedings" if record.venue else "misc"
+    return f"@{kind}{{{key},\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _record(entry: object) -> Record:
