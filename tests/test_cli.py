@@ -221,7 +221,7 @@ def test_check_stores_reports_and_compares(tmp_path, capsys, monkeypatch):
 
 def test_new_paper_is_a_paper(tmp_path, capsys):
     (tmp_path / "src" / "workingpapers").mkdir(parents=True)
-    code, out, _ = run("new", "my_method", "--area", "sampling", "--root", str(tmp_path), capsys=capsys)
+    code, _, _ = run("new", "my_method", "--area", "sampling", "--root", str(tmp_path), capsys=capsys)
     assert code == 0
     from workingpapers.catalog.papers import load
 

@@ -42,15 +42,16 @@ def main() -> None:
         "run", PAPER, str(table.relative_to(ROOT)), "--target", "compressive_strength",
         "--out", where["augmented.csv"], "--report", where["use.html"],
     )  # fmt: skip
+    program = sys.executable.replace(str(ROOT) + "/", "").replace("/python", "/papers")
     print(
         f"""
 Done in {time.monotonic() - begun:.0f} s. Look at
   {where["check"]}/report.html   the claims, judged, with a figure each
   {where["use.html"]}            what the method did to the concrete table
 Next:
-  {sys.executable.replace(str(ROOT) + "/", "")} -m workingpapers.cli list      every paper (or put .venv/bin on your PATH: papers list)
-  papers show {PAPER}
-  papers check {PAPER} --size small"""
+  {program} list
+  {program} show {PAPER}
+  {program} check {PAPER} --size small"""
     )
 
 

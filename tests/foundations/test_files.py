@@ -26,9 +26,14 @@ def test_whole_file_appears_at_the_end(tmp_path):
 def test_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, error):
     target = tmp_path / "x.txt"
     target.write_text("old")
-    with pytest.raises(type(error)), whole_file(target) as stream:
-        stream.write("half")
-        raise error
+
+    def write_half():
+        with whole_file(target) as stream:
+            stream.write("half")
+            raise error
+
+    with pytest.raises(type(error)):
+        write_half()
     assert target.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.txt"]
 

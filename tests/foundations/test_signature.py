@@ -55,8 +55,9 @@ BY_NAME = {item.name: item for item in parameters(example)}
 def test_every_face_is_read():
     assert "progress" not in BY_NAME
     assert [item.kind for item in BY_NAME.values()] == [
-        "input_file", "input_file", "text", "output_file", "output_folder", "integer", "number", "choice", "text", "flag",
-    ]  # fmt: skip
+        *("input_file", "input_file", "text", "output_file", "output_folder"),
+        *("integer", "number", "choice", "text", "flag"),
+    ]
     assert BY_NAME["data"].help == "The table, with a header."
     assert BY_NAME["data"].positional
     assert BY_NAME["data"].required

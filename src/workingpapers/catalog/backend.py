@@ -10,9 +10,9 @@ from typing import Protocol
 from workingpapers.catalog.query import Term
 from workingpapers.catalog.records import Record
 
-# A query that matches more records than this is ranked among the newest of them only: such words barely tell papers
-# apart, and scoring every match would take seconds at a million records.
-RANKED_MATCHES = 2000
+# A query that matches more records than this is ranked among the newest of them and the newest that match in the title:
+# such words barely tell papers apart, and scoring every match would take seconds at a million records.
+RANKED_MATCHES = 1000
 
 
 @dataclass(frozen=True)

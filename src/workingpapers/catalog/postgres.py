@@ -115,14 +115,15 @@ class PostgresBackend:
         if not expression:
             ids = [row[0] for row in self._rows("SELECT id FROM records ORDER BY id DESC LIMIT %s", (limit,))]
             return Matches(ids, [0.0] * len(ids), self.count(), False)
-        rows = self._rows(
-            "WITH newest AS (SELECT id, words FROM records WHERE words @@ %s::tsquery ORDER BY id DESC LIMIT %s)"
-            " SELECT id, ts_rank(%s::real[], words, %s::tsquery) AS score FROM newest ORDER BY score DESC, id DESC",
-            (expression, RANKED_MATCHES + 1, RANK_WEIGHTS, expression),
-        )
-        best = rows[:limit]
+        rows = self._ranked(expression, expression)
         capped = len(rows) > RANKED_MATCHES
-        return Matches([row[0] for row in best], [row[1] for row in best], min(len(rows), RANKED_MATCHES), capped)
+        if capped and any(not term.cjk for term in terms):
+            titled = tsquery([term for term in terms if not term.cjk], filters, every=every, weight="A")
+            known = {number for number, _ in rows}
+            rows += [row for row in self._ranked(f"({expression}) & ({titled})", expression) if row[0] not in known]
+            rows.sort(key=lambda row: (-row[1], -row[0]))
+        best = rows[:limit]
+        return Matches([row[0] for row in best], [row[1] for row in best], len(rows), capped)
 
     def count(self) -> int:
         """Return the number of records."""
@@ -149,6 +150,13 @@ class PostgresBackend:
     def close(self) -> None:
         """Release the database."""
         self._connection.close()
+
+    def _ranked(self, condition: str, expression: str) -> list[tuple[int, float]]:
+        return self._rows(
+            "WITH newest AS (SELECT id, words FROM records WHERE words @@ %s::tsquery ORDER BY id DESC LIMIT %s)"
+            " SELECT id, ts_rank(%s::real[], words, %s::tsquery) AS score FROM newest ORDER BY score DESC, id DESC",
+            (condition, RANKED_MATCHES + 1, RANK_WEIGHTS, expression),
+        )
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         return self._connection.execute(query, values).fetchall()  # type: ignore[arg-type]
@@ -180,17 +188,24 @@ def words_vector(record: Record, pairs: str) -> str:
     return " ".join(f"'{word}':{','.join(where[:250])}" for word, where in places.items())
 
 
-def tsquery(terms: Sequence[Term], filters: Filters, *, every: bool) -> str:
-    """Return the literal of the ``tsquery``: words hold letters and digits alone, so nothing typed is syntax."""
+def tsquery(terms: Sequence[Term], filters: Filters, *, every: bool, weight: str = "") -> str:
+    """Return the literal of the ``tsquery``: words hold letters and digits alone, so nothing typed is syntax.
+
+    Args:
+        terms: The terms.
+        filters: Facets that must match.
+        every: Whether every term must match, or any.
+        weight: The one weight (A to D) to look into; empty for all.
+    """
     parts = []
     for term in terms:
-        words = [f"'{word}'" for word in term.words]
+        words = [f"'{word}':{weight}" if weight else f"'{word}'" for word in term.words]
         if term.prefix:
-            words[-1] += ":*"
+            words[-1] += "*" if weight else ":*"
         parts.append("(" + " <-> ".join(words) + ")")
     clauses = ["(" + (" & " if every else " | ").join(parts) + ")"] if parts else []
-    for weight, value in (("C", filters.topic), ("C", filters.area), ("B", filters.author)):
-        named = [f"'{word}':{weight}" for word in _WORD.findall(fold(value))]
+    for label, value in (("C", filters.topic), ("C", filters.area), ("B", filters.author)):
+        named = [f"'{word}':{label}" for word in _WORD.findall(fold(value))]
         if named:
             clauses.append("(" + " <-> ".join(named) + ")")
     return " & ".join(clauses)

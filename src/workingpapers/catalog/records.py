@@ -65,6 +65,10 @@ class Record:
 
 def storable(record: Record) -> Record:
     """Return `record` without the characters that a database refuses: NUL and lone surrogates."""
+    texts = (record.title, record.abstract, record.topic, record.venue, record.doi, record.url, record.summary)
+    joined = "".join((*texts, *record.authors, *record.keywords))
+    if "\0" not in joined and joined == _storable_text(joined):
+        return record  # nearly every record; the others are mended field by field
     changes: dict[str, object] = {}
     for field in fields(Record):
         value = getattr(record, field.name)

@@ -47,4 +47,8 @@ def text_of(value: Any) -> str:
     """Return a JSON value as one line of text; OpenReview wraps it as ``{"value": ...}``, None is empty."""
     if isinstance(value, dict) and "value" in value:
         value = value["value"]
-    return " ".join(str(value).split()) if isinstance(value, str | int | float) else ""
+    if not isinstance(value, str):
+        return str(value) if isinstance(value, int | float) else ""
+    if "\n" in value or "  " in value or "\t" in value or value[:1].isspace() or value[-1:].isspace():
+        return " ".join(value.split())
+    return value
