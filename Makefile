@@ -11,7 +11,7 @@ demo: $(VENV)/.demo
 	$(BIN)/python tools/demo.py
 
 test: $(VENV)/.dev
-	$(BIN)/pytest -n $(PYTEST_JOBS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(PYTEST_JOBS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
