@@ -1,0 +1,1 @@
+"""Comparing and measuring people and models."""

@@ -1,0 +1,1 @@
+"""Preferences of people and models: what they allow, and how to follow them."""
