@@ -9,9 +9,8 @@ from workingpapers.catalog import library
 from workingpapers.catalog.papers import Paper, all_papers, get
 from workingpapers.foundations.errors import InputError, near_match
 from workingpapers.replication.claim import Claim
-from workingpapers.replication.report import result_record
 from workingpapers.replication.runner import Engine, Event, run_claim
-from workingpapers.replication.store import Store
+from workingpapers.replication.store import Store, result_record
 
 
 def papers() -> tuple[Paper, ...]:

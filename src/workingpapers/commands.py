@@ -305,8 +305,7 @@ def run_command(options: argparse.Namespace) -> int:
 def show_results(options: argparse.Namespace) -> int:
     """List or compare stored results."""
     from workingpapers.catalog.papers import get
-    from workingpapers.replication.report import result_record
-    from workingpapers.replication.store import Store
+    from workingpapers.replication.store import Store, result_record
 
     store = Store()
     if options.compare:
@@ -335,7 +334,7 @@ def show_results(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace, runs: Sequence[Any]) -> int:
     from workingpapers.foundations.outcome import Table
-    from workingpapers.replication.report import result_record
+    from workingpapers.replication.store import result_record
 
     for run in runs:
         if run.result is None:

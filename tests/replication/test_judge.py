@@ -9,7 +9,11 @@ from scipy import stats
 from workingpapers.replication.claim import Claim, Size
 from workingpapers.replication.judge import judge, proportion_interval, t_interval
 
-ARMS = {"method": lambda seed, progress: {}, "baseline": lambda seed, progress: {}, "control": lambda seed, progress: {}}
+ARMS = {
+    "method": lambda seed, progress: {},
+    "baseline": lambda seed, progress: {},
+    "control": lambda seed, progress: {},
+}
 
 
 def make(**changes):
@@ -159,8 +163,8 @@ def support_rate(effect, seeds, gain, simulations, rng):
 def test_false_support_rate_under_no_effect_is_nominal(effect, seeds):
     simulations = 2000
     rate = support_rate(effect, seeds, 0.0, simulations, np.random.default_rng(seeds))
-    # The interval is two-sided at 95 %, so support by chance has probability 2.5 %. This bound is exceeded by a judge at
-    # the nominal rate once in 10,000 runs.
+    # The interval is two-sided at 95 %, so support by chance has probability 2.5 %; a judge at that rate exceeds this
+    # bound once in 10,000 runs.
     assert rate <= stats.binom.ppf(0.9999, simulations, 0.025) / simulations
 
 

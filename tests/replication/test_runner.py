@@ -13,9 +13,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 import arms
 
 from workingpapers.foundations.errors import InputError
-from workingpapers.replication.report import result_record, write_claim_report
+from workingpapers.replication.report import write_claim_report
 from workingpapers.replication.runner import ArmError, run_claim
-from workingpapers.replication.store import Outcome, Store
+from workingpapers.replication.store import Outcome, Store, result_record
 
 
 @pytest.fixture
@@ -143,7 +143,9 @@ from workingpapers.replication.store import Store
 claim = arms.claim(arms={{"method": arms.slow, "baseline": arms.draw}}, log={str(tmp_path / "log")!r})
 run_claim("p", Path({str(folder)!r}), claim, Store(), size="smallest", jobs=1)
 """
-    process = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "WORKINGPAPERS_DATA": str(data_folder)})
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], env={**os.environ, "WORKINGPAPERS_DATA": str(data_folder)}
+    )
     while not store.runs() or len(store.outcomes(1)) < 2:
         assert process.poll() is None, "the run ended before it could be killed"
         time.sleep(0.02)
@@ -187,7 +189,7 @@ def test_report_is_self_contained_and_whole(store, folder, tmp_path):
     assert text.count("<svg") == 1
     assert "currentColor" in text
     assert "src=" not in text
-    assert "href=\"http" not in text
+    assert 'href="http' not in text
     assert '"verdict": "supported"' in data.read_text()
     first = write_claim_report(tmp_path / "again", "A title & more", [result_record(run)])[0].read_text()
     assert first == text

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workingpapers.replication.store import Store
+from workingpapers.replication.store import Store, result_record
 
 FILE = "evidence.json"
 
@@ -29,8 +29,6 @@ def measured(slug: str, folder: Path, store: Store | None) -> list[tuple[Mapping
         folder: Its folder.
         store: The user's results; None for the shipped ones alone.
     """
-    from workingpapers.replication.report import result_record
-
     found: dict[str, tuple[Mapping[str, Any], str]] = {item["claim"]: (item, "shipped") for item in shipped(folder)}
     if store is not None:
         for run in store.newest_results(slug):

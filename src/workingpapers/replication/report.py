@@ -16,25 +16,6 @@ from workingpapers.foundations.files import whole_file
 from workingpapers.foundations.outcome import Figure, Table
 from workingpapers.foundations.report import Section, heading, paragraph, write_report
 from workingpapers.replication.judge import t_interval
-from workingpapers.replication.store import Run
-
-
-def result_record(run: Run) -> dict[str, Any]:
-    """Return a complete run as one JSON object: what ``result.json`` and ``--json`` hold."""
-    assert run.result is not None
-    return {
-        "paper": run.slug,
-        "claim": run.claim,
-        "run": run.id,
-        "size": run.size,
-        "seeds": run.seeds,
-        "settings": dict(run.settings),
-        **run.result,
-        "started": run.started,
-        "finished": run.finished,
-        "code": run.fingerprint,
-        "environment": dict(run.environment),
-    }
 
 
 def write_claim_report(folder: Path, title: str, records: Sequence[Mapping[str, Any]]) -> list[Path]:
@@ -43,7 +24,7 @@ def write_claim_report(folder: Path, title: str, records: Sequence[Mapping[str, 
     Args:
         folder: Made where it does not exist.
         title: Title of the paper.
-        records: One :func:`result_record` for each claim.
+        records: One :func:`~workingpapers.replication.store.result_record` for each claim.
 
     Returns:
         The two paths.

@@ -235,7 +235,7 @@ def _backend(engine: Engine) -> Iterator[None]:
         if started:
             # RAY_ADDRESS names a cluster; without it ray starts on this machine.
             ray.init(log_to_driver=False, include_dashboard=False, configure_logging=False)
-        register_ray()
+        register_ray()  # type: ignore[no-untyped-call]
         try:
             with joblib.parallel_config("ray"):
                 yield

@@ -185,6 +185,24 @@ class Store:
             connection.close()
 
 
+def result_record(run: Run) -> dict[str, Any]:
+    """Return a complete run as one JSON object: what ``result.json`` and ``--json`` hold."""
+    assert run.result is not None
+    return {
+        "paper": run.slug,
+        "claim": run.claim,
+        "run": run.id,
+        "size": run.size,
+        "seeds": run.seeds,
+        "settings": dict(run.settings),
+        **run.result,
+        "started": run.started,
+        "finished": run.finished,
+        "code": run.fingerprint,
+        "environment": dict(run.environment),
+    }
+
+
 def _run(row: sqlite3.Row) -> Run:
     values = dict(row)
     values["settings"] = json.loads(values["settings"])
