@@ -390,8 +390,7 @@ def _measured(slug: str) -> list[tuple[Mapping[str, Any], str]]:
     from workingpapers.replication.evidence import measured
     from workingpapers.replication.store import Store
 
-    found = measured(slug, get(slug).folder, Store())
-    return sorted(found, key=lambda item: item[0]["claim"] != "headline")
+    return measured(slug, get(slug).folder, Store())
 
 
 def _usage(slug: str) -> list[str]:

@@ -190,6 +190,7 @@ def test_power_grows_with_seeds():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"name": "Two words"}, "use lower case letters"),
         ({"method": "other"}, "is not among the arms"),
         ({"against": "method"}, "not a baseline"),
         ({"direction": "up"}, "use 'lower'"),

@@ -77,6 +77,34 @@ def whole_file(path: str | os.PathLike[str], mode: str = "w", **options: Any) ->
         raise
 
 
+def write_secret(path: str | os.PathLike[str], text: str) -> Path:
+    """Write `text` to a file that only its owner can read (mode 600), whole or not at all.
+
+    Args:
+        path: Where the file shall stand; a file there is replaced.
+        text: Its content.
+
+    Raises:
+        InputError: The folder is missing or not writable.
+    """
+    target = Path(path)
+    try:
+        # mkstemp makes the file with mode 600, so the secret is never readable by others, not even for a moment.
+        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InputError(f"Cannot write {str(target)!r}: {(error.strerror or str(error)).lower()}.") from None
+    return target
+
+
 def check_readable(path: str | os.PathLike[str]) -> Path:
     """Return `path` if it is a file that can be read and is not empty.
 

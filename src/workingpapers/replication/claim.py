@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -82,6 +83,8 @@ class Claim:
     notes: str = ""
 
     def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
+            raise ValueError(f"name is {self.name!r}; use lower case letters, digits and underscores")
         if self.method not in self.arms:
             raise ValueError(f"method {self.method!r} is not among the arms {sorted(self.arms)}")
         for name in self.baselines:

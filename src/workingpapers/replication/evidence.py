@@ -22,7 +22,7 @@ def shipped(folder: Path) -> list[dict[str, Any]]:
 
 
 def measured(slug: str, folder: Path, store: Store | None) -> list[tuple[Mapping[str, Any], str]]:
-    """Return (result, where) for each claim: this user's newest result, else the shipped one.
+    """Return (result, where) for each claim, the headline first: this user's newest result, else the shipped one.
 
     Args:
         slug: The paper.
@@ -31,6 +31,6 @@ def measured(slug: str, folder: Path, store: Store | None) -> list[tuple[Mapping
     """
     found: dict[str, tuple[Mapping[str, Any], str]] = {item["claim"]: (item, "shipped") for item in shipped(folder)}
     if store is not None:
-        for run in store.newest_results(slug):
+        for run in reversed(store.newest_results(slug)):
             found[run.claim] = (result_record(run), "this machine")
     return list(found.values())
