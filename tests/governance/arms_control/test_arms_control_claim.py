@@ -14,12 +14,12 @@ from workingpapers.governance.arms_control.experiments_evidence import inspect, 
 from workingpapers.replication.claim import Claim
 
 TINY: dict[str, dict[str, Any]] = {
-    "caught as planned": {"items": 60, "violations": (2, 5), "trials": 300},
+    "caught_as_planned": {"items": 60, "violations": (2, 5), "trials": 300},
     "refusal": {"items": 12, "changes": 40},
-    "forged training": {"segments": 8, "every": 4, "forged": 4, "draws": 50},
-    "false positives": {**FALSE_POSITIVES.size("smallest").settings, "replications": 5},
+    "forged_training": {"segments": 8, "every": 4, "forged": 4, "draws": 50},
+    "false_positives": {**FALSE_POSITIVES.size("smallest").settings, "replications": 5},
     "power": {**FALSE_POSITIVES.size("smallest").settings, "rates": (0.02, 0.05), "replications": 5},
-    "cut first": {"systems": 20, "actors": 4, "share": 0.2},
+    "cut_first": {"systems": 20, "actors": 4, "share": 0.2},
 }
 
 
