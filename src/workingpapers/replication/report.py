@@ -64,18 +64,18 @@ def claim_sections(record: Mapping[str, Any]) -> list[Section]:
 
 
 def arms_table(record: Mapping[str, Any]) -> Table:
-    """Return mean and 95 % interval of every metric of every arm."""
+    """Return mean and 95 % interval of every metric of every arm, the judged one first."""
     rows = []
-    for arm, metrics in record["arms"].items():
-        role = "method" if arm == record["method"] else "baseline" if arm in _baselines(record) else "control"
-        for metric, values in metrics.items():
-            mean, low, high = _mean_interval(values)
-            judged = "judged" if metric == record["metric"] else ""
-            rows.append((arm, role, metric, mean, low, high, judged))
+    names = list(dict.fromkeys(name for metrics in record["arms"].values() for name in metrics))
+    for metric in sorted(names, key=lambda name: name != record["metric"]):
+        for arm, metrics in record["arms"].items():
+            if metric in metrics:
+                role = "method" if arm == record["method"] else "baseline" if arm in _baselines(record) else "control"
+                rows.append((metric, arm, role, *_mean_interval(metrics[metric])))
     return Table(
-        ("arm", "role", "metric", "mean", "95 % low", "95 % high", ""),
+        ("metric", "arm", "role", "mean", "95 % low", "95 % high"),
         rows,
-        note=f"{record['seeds']} seeds; interval of the improvement: {record['interval']}.",
+        note=f"Judged: {record['metric']}. {record['seeds']} seeds; interval of the improvement: {record['interval']}.",
     )
 
 

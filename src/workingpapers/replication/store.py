@@ -98,7 +98,7 @@ class Store:
             cursor = connection.execute(
                 "INSERT INTO runs (slug, claim, size, seeds, settings, fingerprint, status, started, environment)"
                 " VALUES (?, ?, ?, ?, ?, ?, 'unfinished', ?, ?)",
-                (slug, claim, size, seeds, _dump(settings), fingerprint, _now(), _dump(environment)),
+                (slug, claim, size, seeds, _key(settings), fingerprint, _now(), json.dumps(environment)),
             )
             return int(cursor.lastrowid or 0)
 
@@ -110,7 +110,7 @@ class Store:
             row = connection.execute(
                 "SELECT * FROM runs WHERE slug = ? AND claim = ? AND size = ? AND settings = ? AND fingerprint = ?"
                 " AND status = ? ORDER BY id DESC LIMIT 1",
-                (slug, claim, size, _dump(settings), fingerprint, status),
+                (slug, claim, size, _key(settings), fingerprint, status),
             ).fetchone()
         return _run(row) if row else None
 
@@ -121,7 +121,7 @@ class Store:
 
     def record(self, run: int, outcome: Outcome) -> None:
         """Store what one arm returned; an earlier error of the same arm and seed is replaced."""
-        metrics = None if outcome.metrics is None else _dump(outcome.metrics)
+        metrics = None if outcome.metrics is None else json.dumps(outcome.metrics)
         with self._connect() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?)",
@@ -141,7 +141,7 @@ class Store:
         with self._connect() as connection:
             connection.execute(
                 "UPDATE runs SET status = 'complete', finished = ?, result = ? WHERE id = ?",
-                (_now(), _dump(result), run),
+                (_now(), json.dumps(result), run),
             )
 
     def run(self, number: int) -> Run:
@@ -211,8 +211,8 @@ def _run(row: sqlite3.Row) -> Run:
     return Run(**values)
 
 
-def _dump(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, sort_keys=True)
+def _key(settings: Mapping[str, Any]) -> str:
+    return json.dumps(settings, sort_keys=True)
 
 
 def _now() -> str:
