@@ -242,7 +242,7 @@ def check_papers(options: argparse.Namespace) -> int:
     for paper, claims in chosen:
         records = []
         for claim in claims:
-            with _check_progress(console, f"{paper.slug} · {claim.name}") as watch:
+            with _check_progress(_console(stderr=True), f"{paper.slug} · {claim.name}") as watch:
                 records += api.check(
                     paper.slug,
                     claims=[claim.name],
