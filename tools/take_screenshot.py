@@ -52,7 +52,8 @@ def main() -> None:
         page.write_text(
             f'<!doctype html><meta charset="utf-8">{style}<style>body{{max-width:none;display:flex;gap:24px;'
             "padding:16px;background:#eef1f4;align-items:flex-start}.half{flex:1;min-width:0}.half svg{max-width:100%}"
-            ".page{background:#fff;padding:12px 24px;border-radius:8px;max-height:900px;overflow:hidden;zoom:.8}</style>"
+            ".page{background:#fff;padding:12px 24px;border-radius:8px;max-height:900px;overflow:hidden;"
+            "zoom:.8}</style>"
             f'<div class="half">{terminal()}</div><div class="half page">{body}</div>',
             encoding="utf-8",
         )
