@@ -22,7 +22,7 @@ def main() -> None:
     seconds = time.perf_counter() - begun
     error = np.sqrt(np.mean((fit.items.slope - items.slope) ** 2))
     print(
-        f"2PL, 10,000 x 200: {seconds:.1f} s, {fit.iterations} EM steps, converged {fit.converged}, RMSE of a {error:.3f}"
+    print(f"2PL, 10,000 x 200: {seconds:.1f} s, {fit.iterations} EM steps, RMSE of a {error:.3f}")
     )
     begun = time.perf_counter()
     found = score(responses, fit.items, "map")
