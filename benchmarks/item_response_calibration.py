@@ -21,9 +21,7 @@ def main() -> None:
     fit = calibrate(responses, "2PL")
     seconds = time.perf_counter() - begun
     error = np.sqrt(np.mean((fit.items.slope - items.slope) ** 2))
-    print(
     print(f"2PL, 10,000 x 200: {seconds:.1f} s, {fit.iterations} EM steps, RMSE of a {error:.3f}")
-    )
     begun = time.perf_counter()
     found = score(responses, fit.items, "map")
     print(f"MAP scores: {time.perf_counter() - begun:.2f} s, RMSE {np.sqrt(np.mean((found.theta - theta) ** 2)):.3f}")
