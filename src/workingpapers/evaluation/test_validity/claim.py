@@ -34,9 +34,9 @@ CLAIM = Claim(
     notes="Three factors of three items, one of them reverse-keyed. Of four pairs two measure alike (one with means "
     "half a deviation apart), in one the AI has four loadings halved and four intercepts moved, in one it agrees with "
     "everything besides. Alpha and congruence get the threshold that errs least on other draws of the same world; the "
-    "ladder is not tuned. Halved loadings lower alpha too, so that alpha with the threshold of this very world does nearly "
-    "as well; to moved intercepts alone it is blind (see the claim on people). These departures are large: smaller ones "
-    "are missed more often.",
+    "ladder is not tuned. Halved loadings lower alpha too, so that alpha with the threshold of this very world does "
+    "nearly as well; to moved intercepts alone it is blind (see the claim on people). These departures are large: "
+    "smaller ones are missed more often.",
 )
 
 PEOPLE = Claim(
