@@ -252,3 +252,16 @@ def test_singular_and_short_tables_are_refused():
         moments(answers[:9])
     with pytest.raises(InputError, match="three items"):
         fit_factors([moments(answers[:, :2])], np.ones((2, 1), bool))
+
+
+def test_a_weakened_loading_is_released():
+    rng = np.random.default_rng(12)
+    first, second = three_factors(rng, 600, "plain"), three_factors(rng, 600, "plain", 0.5)
+    # Item 3 measures its factor with the loading .9 in the first sample and .2 in the second.
+    second[:, 3] = 0.22 * (second[:, 3] - second[:, 3].mean()) + rng.normal(0, 0.7, 600)
+    ladder = factor_invariance([moments(first), moments(second)], FACTORS)
+    metric = [step for step in ladder.steps if step.level == "metric"]
+    assert [step.accepted for step in metric] == [False, True]
+    assert metric[-1].released == (3,)
+    assert ladder.reached == "partial scalar"
+    assert np.abs(ladder.latent_difference - 0.5).max() < 3.5 * ladder.latent_error.max()
