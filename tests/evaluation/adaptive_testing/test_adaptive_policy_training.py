@@ -6,9 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from workingpapers.evaluation.adaptive_testing.bank import Bank, estimate_full
+from workingpapers.evaluation.adaptive_testing.bank import Bank, estimate_full, score_gradients
 from workingpapers.evaluation.adaptive_testing.experiments import make_data
-from workingpapers.evaluation.adaptive_testing.gpm import GPMSelector, Settings, episode_loss, validation_error
+from workingpapers.evaluation.adaptive_testing.gpm import (
+    GPMSelector,
+    Settings,
+    _target_loss,
+    episode_loss,
+    validation_error,
+)
+from workingpapers.evaluation.adaptive_testing.matching import newton_step
+from workingpapers.evaluation.adaptive_testing.policy import ResponseModel
 from workingpapers.evaluation.adaptive_testing.selectors import MaximumInformation
 from workingpapers.evaluation.adaptive_testing.session import AdaptiveTest, Session
 from workingpapers.evaluation.adaptive_testing.simulation import simulate
@@ -34,6 +42,24 @@ def test_training_lowers_the_loss_and_the_error_where_the_model_is_wrong(data, t
     ours = simulate(AdaptiveTest(data.bank, trained, 6), data.test).squared_error
     theirs = simulate(AdaptiveTest(data.bank, MaximumInformation(), 6), data.test).squared_error
     assert ours[-1] < 0.8 * theirs[-1]
+
+
+def test_loss_of_an_episode_is_the_gradient_of_all_answers_along_the_simulated_test():
+    """A policy that is maximum information with all but certainty asks what the simulation asks."""
+    data = make_data(0, "right", 30, 60, 1)  # slopes differ, so no two items tie
+    y = data.train[:60].copy()
+    y[:, 4] = np.nan
+    settings = Settings(length=5)
+    selector = GPMSelector(data.bank, settings)
+    with torch.no_grad():
+        selector.policy.information_weight.fill_(1e7)
+    loss = episode_loss(selector.policy, data.bank, y, settings, 1.0, torch.Generator().manual_seed(0))
+    path = simulate(AdaptiveTest(data.bank, selector, 5), y).theta
+    expected = 0.0
+    for step in range(5):
+        full = score_gradients(data.bank, path[:, step], y).sum(axis=1) + path[:, step]
+        expected += np.mean(np.abs(full[:, 0]) / 29)
+    assert float(loss.detach()) == pytest.approx(expected, rel=1e-4)
 
 
 def test_validation_error_is_that_of_a_simulation(data, trained):
@@ -131,3 +157,28 @@ def test_logs_that_do_not_fit_are_refused(data):
         selector.fit(np.array([[1, 0, np.nan, np.nan, np.nan]] * 4))
     with pytest.raises(InputError, match="neither 0 nor 1"):
         selector.fit(np.full((4, 5), 0.5))
+
+
+def test_path_loss_is_differentiated_through_the_ability(data):
+    """Its gradient in a weight of an item is what moving the weight and estimating anew gives."""
+    y = torch.tensor(data.train[:1])
+    model = ResponseModel(data.bank, torch.float64)
+    weight = torch.rand(1, 30, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    observed = torch.ones_like(weight)
+
+    def mode(mask):
+        theta = torch.zeros(1, 1, dtype=torch.float64)
+        for _ in range(60):
+            theta = newton_step(model, theta, y, mask)
+        return theta
+
+    def loss(mask, theta):
+        return _target_loss(model, theta, y, mask, observed, Settings(), torch.Generator()).sum()
+
+    leaf = weight.clone().requires_grad_()
+    (found,) = torch.autograd.grad(loss(leaf, mode(weight)), leaf)
+    for item in range(0, 30, 5):
+        shift = torch.zeros_like(weight)
+        shift[0, item] = 1e-5
+        difference = loss(weight + shift, mode(weight + shift)) - loss(weight - shift, mode(weight - shift))
+        assert found[0, item] == pytest.approx(float(difference / 2e-5), rel=1e-4, abs=1e-8)

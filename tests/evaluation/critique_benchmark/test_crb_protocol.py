@@ -317,6 +317,24 @@ def test_a_hanging_endpoint_is_a_timeout(small: Plan) -> None:
     assert len(tally(store, plan).games) == 0
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_refused_key_ends_the_run_at_once_and_keeps_what_was_paid(small: Plan, tmp_path) -> None:
+    def act(model, request, number):
+        broken = model.name == "model-c" and request.user.startswith("Task: judge")
+        return InputError("The endpoint answers 401 (no); check key, address and model name.") if broken else None
+
+    with EventStore(tmp_path / "s.jsonl") as store, pytest.raises(InputError, match="answers 401"):
+        Benchmark(wrap(small, act), store).run()
+    with EventStore(tmp_path / "s.jsonl") as store:
+        kept = len(list(store.events("call")))
+        assert kept > 20
+        spent = Benchmark(small, store).run()
+        assert spent.reused == kept
+    reference = EventStore()
+    Benchmark(small, reference).run()
+    assert spent.calls == len(list(reference.events("call"))) - kept
+
+
 def test_all_critics_together_catch_more(small: Plan) -> None:
     weak = tuple(
         replace(who, speaker=ScriptedModel(who.name, replace(who.speaker.skills, attack=0.3)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from workingpapers.evaluation.critique_benchmark import prompts
@@ -94,20 +95,20 @@ class Benchmark:
 
     async def _chapter(self, author: Participant, topic: str) -> None:
         """Everything about one author and one topic."""
-        question = await self._guarded(author.name, topic, "", self._accepted_question(author, topic))
+        question = await self._guarded(author.name, topic, "", partial(self._accepted_question, author, topic))
         if question is not None:
             games = [
-                self._guarded(author.name, topic, who.name, self._game(author, question, who))
+                self._guarded(author.name, topic, who.name, partial(self._game, author, question, who))
                 for who in self.plan.answerers(author.name)
             ]
             await asyncio.gather(*games)
         self._done += 1
         self.progress(self._done / self._total, f"{author.name}: {topic}"[:60])
 
-    async def _guarded(self, author: str, topic: str, answerer: str, work: Awaitable[Any]) -> Any:
-        """Await `work`; a failed call ends it and is written down, a spent budget ends it."""
+    async def _guarded(self, author: str, topic: str, answerer: str, work: Callable[[], Awaitable[Any]]) -> Any:
+        """Do `work`; a failed call ends it and is written down, a spent budget ends it."""
         try:
-            return await work
+            return await work()
         except BudgetSpent:
             self._finished = False
         except Fault as fault:
@@ -126,7 +127,7 @@ class Benchmark:
             question = await self._question(author, topic, attempt, rejected)
             if question.status == "succeeded":
                 work = [
-                    self._guarded(author.name, topic, "", self._contradict(question, author, who))
+                    self._guarded(author.name, topic, "", partial(self._contradict, question, author, who))
                     for who in self.plan.contradictors(author.name)
                 ]
                 upheld = await asyncio.gather(*work)
@@ -214,7 +215,9 @@ class Benchmark:
         elif answer.status == "succeeded":
             critics = self.plan.critics(author.name, who.name)
             work = [
-                self._guarded(author.name, question.topic, who.name, self._attack(question, answer, critic, aliases))
+                self._guarded(
+                    author.name, question.topic, who.name, partial(self._attack, question, answer, critic, aliases)
+                )
                 for critic in critics
             ]
             await asyncio.gather(*work)
@@ -289,7 +292,7 @@ class Benchmark:
         judges = self.plan.judges(claim, question.author)
         work = [
             self._guarded(
-                question.author, question.topic, claim.answerer, self._judge(claim, material, transcript, who)
+                question.author, question.topic, claim.answerer, partial(self._judge, claim, material, transcript, who)
             )
             for who in judges
         ]
