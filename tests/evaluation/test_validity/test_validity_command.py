@@ -159,6 +159,15 @@ def test_verdicts_do_not_depend_on_the_coding_of_keys():
     assert study.as_given(study.human) == pytest.approx(human)
 
 
+def test_invariance_of_a_broken_construct_allows_nothing():
+    rng = np.random.default_rng(4)
+    study = make_study(people(rng, 300, 0.9, 0.25), people(rng, 300, 0.9, 0.25), NAMES, SCALES, KEYS, bounds=(1, 5))
+    report = judge(study, draws=20)
+    assert report.ladders["all scales"].comparable
+    assert report.verdict("L2", "human") == report.verdict("L2", "AI") == "no"
+    assert report.verdict("L3", "both") == "no"
+
+
 def spoil(folder, change):
     table = pd.read_csv(folder / "alike.csv")
     change(table)
