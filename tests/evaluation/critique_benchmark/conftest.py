@@ -87,8 +87,12 @@ def endpoint() -> Iterator[Endpoint]:
             except (BrokenPipeError, ConnectionResetError):  # the caller gave up waiting
                 pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        # The default backlog of five turns connections away on a busy machine: calls that no request here accounts for.
+        request_queue_size = 128
+
+    server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     state.url = f"http://127.0.0.1:{server.server_address[1]}/v1"

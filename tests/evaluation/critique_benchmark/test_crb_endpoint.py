@@ -94,6 +94,14 @@ def test_faults_of_the_endpoint_are_retried_or_dropped_and_accounted_for(endpoin
     tries = [count for (model, text), count in endpoint.requests.items() if text.startswith("Task: answer")
              and model == "model-c"]  # fmt: skip
     assert all(count % 4 == 0 for count in tries)
+    # A refusal is not asked for again; some requests met one passing error before it.
+    refused = {
+        (len(text) % 7 in (0, 1), count)
+        for (model, text), count in endpoint.requests.items()
+        if text.startswith("Task: answer") and model == "model-b"
+    }
+    assert (False, 1) in refused
+    assert refused <= {(False, 1), (True, 2)}
     # The endpoint recovers, and the run goes on where it was.
     endpoint.trouble = lambda model, prompt, number: None
     endpoint.requests.clear()

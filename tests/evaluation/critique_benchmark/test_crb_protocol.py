@@ -282,6 +282,11 @@ def test_lasting_faults_are_drops_with_a_reason_and_never_outcomes(small, task, 
     found = tally(store, plan)
     assert len(found.games) + len(found.drops) == 4 * 5 * 4
     assert reason in set(found.drops["reason"])
+    # Nobody is asked to answer an item whose gate was not passed.
+    fate = found.questions.set_index("item")["fate"]
+    assert {fate[event["item"]] for event in store.events("answer")} <= {"accepted", "ill-posed"}
+    if task == "Task: judge" and isinstance(fault, Fault):
+        assert "gate incomplete" in set(fate)
     kept = found.games.set_index(["item", "answerer"])["outcome"]
     assert len(kept) < len(truth)
     common = kept.index.intersection(truth.index)
@@ -315,6 +320,19 @@ def test_a_hanging_endpoint_is_a_timeout(small: Plan) -> None:
     Benchmark(plan, store, Effort(seconds=0.01, retries=0)).run()
     assert {event["reason"] for event in store.events("fault")} == {"timeout"}
     assert len(tally(store, plan).games) == 0
+
+
+def test_an_ill_posed_item_takes_all_its_games_with_it() -> None:
+    plan, _ = world(0, 20, ill_posed=0.5)
+    found, truth, _ = play(replace(plan, settings=replace(plan.settings, gate=False)))
+    fate = found.questions.set_index("item")["fate"]
+    void = set(fate.index[fate == "ill-posed"])
+    assert void <= {item for item in fate.index if truth[item][0]}
+    assert len(void) > sum(truth[item][0] for item in fate.index) / 2
+    assert not void & set(found.games["item"])
+    lost = found.drops[found.drops["item"].isin(void)]
+    assert len(lost) == 4 * len(void)
+    assert set(lost["reason"]) == {"item ill-posed"}
 
 
 @pytest.mark.filterwarnings("error")

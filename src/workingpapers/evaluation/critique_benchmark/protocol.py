@@ -36,7 +36,7 @@ from workingpapers.evaluation.critique_benchmark.records import (
     claim_of_critique,
 )
 from workingpapers.evaluation.critique_benchmark.rules import VERDICTS, Resolution
-from workingpapers.evaluation.critique_benchmark.speakers import Fault, Participant
+from workingpapers.evaluation.critique_benchmark.speakers import Fault, InspectSpeaker, Participant
 from workingpapers.evaluation.critique_benchmark.store import EventStore, fingerprint
 from workingpapers.foundations.progress import Progress, silent
 
@@ -88,9 +88,19 @@ class Benchmark:
         for event in self.store.events("label"):
             labels.setdefault(event["claim_id"], []).append((event["labeller"], event["verdict"]))
         self._labels = labels
-        chapters = [self._chapter(author, topic) for topic in self.plan.topics for author in self.plan.of("benchmark")]
-        self._total = len(chapters)
-        await asyncio.gather(*chapters)
+        pairs = [(author, topic) for topic in self.plan.topics for author in self.plan.of("benchmark")]
+        self._total = len(pairs)
+        chapters = [asyncio.ensure_future(self._chapter(author, topic)) for author, topic in pairs]
+        try:
+            await asyncio.gather(*chapters)
+        finally:
+            # Nobody may still be speaking when the connections close, or the close would be written down as a fault.
+            for chapter in chapters:
+                chapter.cancel()
+            await asyncio.gather(*chapters, return_exceptions=True)
+            for speaker in {id(who.speaker): who.speaker for who in self.plan.participants}.values():
+                if isinstance(speaker, InspectSpeaker):
+                    await speaker.aclose()
         return Spent(self.caller.calls, self.caller.reused, self.caller.tokens, self._finished)
 
     async def _chapter(self, author: Participant, topic: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from workingpapers.foundations.errors import InputError
@@ -115,8 +116,9 @@ class InspectSpeaker:
         # Retries are counted, budgeted and recorded by the caller, so the layers below make none.
         config = GenerateConfig(max_retries=0, attempt_timeout=int(max(1, seconds)), max_connections=connections)
         client: dict[str, Any] = {"max_retries": 0} if model.startswith(("openai-api/", "openai/")) else {}
+        self._connect = partial(get_model, model, base_url=base_url, config=config, memoize=False, **client)
         try:
-            self._model = get_model(model, base_url=base_url, config=config, memoize=False, **client)
+            self._model: Any = self._connect()
         except Exception as error:  # every provider has errors of its own
             reason = " ".join(str(error).split()).rstrip(".")
             raise InputError(f"The model {model!r} cannot be used: {reason}.") from None
@@ -131,6 +133,7 @@ class InspectSpeaker:
 
         config = GenerateConfig(temperature=request.temperature, max_tokens=request.max_tokens, seed=request.seed)
         messages: list[ChatMessage] = [ChatMessageSystem(content=request.system), ChatMessageUser(content=request.user)]
+        self._model = self._model or self._connect()
         try:
             output = await self._model.generate(messages, config=config)
         except Exception as error:  # every provider has errors of its own
@@ -150,6 +153,12 @@ class InspectSpeaker:
             usage.input_tokens if usage else (len(request.system) + len(request.user)) // 4,
             usage.output_tokens if usage else len(output.completion) // 4,
         )
+
+    async def aclose(self) -> None:
+        """Close the connections, which belong to the running event loop; the next request opens new ones."""
+        if self._model is not None:
+            await self._model.api.aclose()
+        self._model = None
 
 
 def classify(error: BaseException) -> Fault | InputError:
