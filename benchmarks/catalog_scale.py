@@ -80,7 +80,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["WORKINGPAPERS_DATA"] = folder
         os.environ["WORKINGPAPERS_DATABASE"] = chosen.database
-        from workingpapers.catalog import formats, library
+        from workingpapers.catalog import library
 
         file = Path(folder) / "records.jsonl"
         words, names = generate(file, chosen.records)
@@ -88,7 +88,7 @@ def main() -> None:
         backend = library.open_catalog()
         begun = time.perf_counter()
         with backend.writing():
-            report = library.add(backend, "records", formats.read(file), library.ImportReport())
+            report = library.add_file(backend, file, library.ImportReport())
         seconds = time.perf_counter() - begun
         print(f"imported {report.new:,} new in {seconds:,.1f} s: {report.read / seconds:,.0f} records/s")
         sizes = [entry.stat().st_size for entry in Path(folder).glob("catalog.sqlite*")]
@@ -108,7 +108,10 @@ def main() -> None:
             f"{len(times)} queries: median {cuts[0]:.1f} ms, p90 {cuts[1]:.1f} ms, p99 {cuts[2]:.1f} ms, "
             f"slowest {cuts[3]:.1f} ms"
         )
-        print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10:,.0f} MiB")
+        own, reader = (
+            resource.getrusage(who).ru_maxrss / 2**10 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        )
+        print(f"peak memory {own:,.0f} MiB, of the process that parses {reader:,.0f} MiB")
 
 
 if __name__ == "__main__":

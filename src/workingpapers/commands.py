@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,7 +163,7 @@ def search_catalog(options: argparse.Namespace) -> int:
 
 def import_files(options: argparse.Namespace) -> int:
     """Import files in one transaction."""
-    from workingpapers.catalog import formats, library
+    from workingpapers.catalog import library
     from workingpapers.foundations.files import check_readable
 
     for file in options.files:
@@ -172,10 +173,7 @@ def import_files(options: argparse.Namespace) -> int:
     try:
         with backend.writing(), _spinner("Importing") as update:
             for file in options.files:
-                entries = _counted(
-                    formats.read(file), lambda count, file=file: update(f"{Path(file).name}: {count:,} read")
-                )
-                library.add(backend, file, entries, report)
+                library.add_file(backend, file, report, partial(_tell_count, update, Path(file).name))
         total = backend.count()
     finally:
         backend.close()
@@ -487,11 +485,8 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(finite) / len(finite) if finite else None
 
 
-def _counted(entries: Any, tell: Any) -> Iterator[Any]:
-    for count, entry in enumerate(entries, 1):
-        if count % 5000 == 0:
-            tell(count)
-        yield entry
+def _tell_count(update: Callable[[str], None], name: str, count: int) -> None:
+    update(f"{name}: {count:,} read")
 
 
 @contextmanager
@@ -515,9 +510,13 @@ def _work_progress(title: str) -> Iterator[Any]:
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bars:
         task = bars.add_task(title, total=1.0)
-        yield lambda fraction, message="": bars.update(
-            task, completed=fraction, description=f"{title} {_escape(message)}".strip()
-        )
+
+        def tell(fraction: float, message: str = "") -> None:
+            bars.update(task, completed=fraction, description=f"{title} {_escape(message)}".strip())
+            if fraction >= 1:
+                bars.stop()  # what follows may talk with the person, whose typing a live bar would overwrite
+
+        yield tell
 
 
 @contextmanager

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from workingpapers.catalog import export, formats
+from workingpapers.catalog.entries import Rejected
 from workingpapers.catalog.formats.pages import split_authors
-from workingpapers.catalog.library import Rejected
 from workingpapers.catalog.records import Record
 from workingpapers.foundations.errors import InputError
 

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from workingpapers.catalog import library
-from workingpapers.catalog.library import ImportReport, Rejected, add, open_catalog, search
+from workingpapers.catalog.entries import Rejected
+from workingpapers.catalog.library import ImportReport, add, open_catalog, search
 from workingpapers.catalog.records import Record
 from workingpapers.foundations.errors import InputError
 
@@ -244,8 +245,8 @@ def test_lone_surrogates_are_left_out(catalog):
 
 
 def test_common_words_are_ranked_among_the_newest(catalog, monkeypatch):
-    for module in ("sqlite", "postgres"):
-        monkeypatch.setattr(f"workingpapers.catalog.{module}.RANKED_MATCHES", 20)
+    monkeypatch.setattr("workingpapers.catalog.searching.RANKED_MATCHES", 20)
+    monkeypatch.setattr("workingpapers.catalog.searching.TITLED_MATCHES", 5)
     put(catalog, *(Record(title=f"Learning number {index} of the many") for index in range(50)))
     answer = search(catalog, "learning")
     assert answer.capped
@@ -254,8 +255,8 @@ def test_common_words_are_ranked_among_the_newest(catalog, monkeypatch):
 
 
 def test_an_old_title_is_found_behind_many_newer_mentions(catalog, monkeypatch):
-    for module in ("sqlite", "postgres"):
-        monkeypatch.setattr(f"workingpapers.catalog.{module}.RANKED_MATCHES", 20)
+    monkeypatch.setattr("workingpapers.catalog.searching.RANKED_MATCHES", 20)
+    monkeypatch.setattr("workingpapers.catalog.searching.TITLED_MATCHES", 5)
     put(catalog, Record(title="Learning to sail the seas"))
     put(catalog, *(Record(title=f"Paper {index} about ships", abstract="learning to sail") for index in range(50)))
     assert titles(search(catalog, "learning sail"))[0] == "Learning to sail the seas"

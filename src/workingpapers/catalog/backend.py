@@ -8,11 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from workingpapers.catalog.query import Term
-from workingpapers.catalog.records import Record
-
-# A query that matches more records than this is ranked among the newest of them and the newest that match in the title:
-# such words barely tell papers apart, and scoring every match would take seconds at a million records.
-RANKED_MATCHES = 1000
+from workingpapers.catalog.records import Record, Row
 
 
 @dataclass(frozen=True)
@@ -22,16 +18,6 @@ class Filters:
     topic: str = ""
     author: str = ""
     area: str = ""
-
-
-@dataclass(frozen=True)
-class Matches:
-    """Ranked record numbers, best first, and the number of matches (a lower bound where `capped`)."""
-
-    ids: Sequence[int]
-    scores: Sequence[float]
-    total: int
-    capped: bool
 
 
 class Backend(Protocol):
@@ -51,10 +37,7 @@ class Backend(Protocol):
     def fetch(self, ids: Sequence[int]) -> dict[int, Record]:
         """Return record number -> record."""
 
-    def facets(self, ids: Sequence[int]) -> list[tuple[str, tuple[str, ...]]]:
-        """Return topic and authors of records, without reading the rest of them."""
-
-    def insert(self, rows: Sequence[tuple[int, Record]], keys: Sequence[tuple[int, int]]) -> None:
+    def insert(self, rows: Sequence[tuple[int, Row]], keys: Sequence[tuple[int, int]]) -> None:
         """Add new records, and keys as (key, record number)."""
 
     def replace(self, number: int, old: Record, new: Record) -> None:
@@ -66,8 +49,16 @@ class Backend(Protocol):
     def add_keys(self, keys: Sequence[tuple[int, int]]) -> None:
         """Point further keys at records; known keys stay."""
 
-    def match(self, terms: Sequence[Term], filters: Filters, limit: int, *, every: bool) -> Matches:
-        """Return ranked matches of all terms (`every`) or of any; without terms, the newest records."""
+    def match(
+        self, terms: Sequence[Term], filters: Filters, limit: int, *, every: bool = True, in_title: bool = False
+    ) -> list[int]:
+        """Return the newest records that hold all terms (`every`) or any, at most `limit`, newest first.
+
+        Without terms and filters these are the newest records of all; `in_title` looks for the words in titles alone.
+        """
+
+    def last(self) -> int:
+        """Return the largest record number."""
 
     def count(self) -> int:
         """Return the number of records."""

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from workingpapers.catalog.backend import RANKED_MATCHES, Filters, Matches
+from workingpapers.catalog.backend import Filters
 from workingpapers.catalog.query import Term
-from workingpapers.catalog.records import Record
-from workingpapers.catalog.sqlite import STORED, from_row, to_row
+from workingpapers.catalog.records import STORED, Record, Row, from_row, to_row
 from workingpapers.catalog.text import fold
 from workingpapers.foundations.errors import InputError
 
@@ -28,8 +27,6 @@ CREATE INDEX IF NOT EXISTS records_words ON records USING gin (words);
 CREATE TABLE IF NOT EXISTS keys (key bigint PRIMARY KEY, record bigint NOT NULL);
 CREATE INDEX IF NOT EXISTS keys_record ON keys (record);
 """
-# ts_rank's weights of D, C, B, A; the ratios are those of the SQLite backend's BM25.
-RANK_WEIGHTS = "{0.1, 0.35, 0.45, 1.0}"
 MAX_POSITION = 16383
 _WORD = re.compile(r"[^\W_]+")
 # Any number: it tells our writers apart from other users of advisory locks.
@@ -75,18 +72,12 @@ class PostgresBackend:
         rows = self._rows(f"SELECT id, {', '.join(STORED)} FROM records WHERE id = ANY(%s)", (list(ids),))
         return {row[0]: from_row(row[1:]) for row in rows}
 
-    def facets(self, ids: Sequence[int]) -> list[tuple[str, tuple[str, ...]]]:
-        """Return topic and authors of records."""
-        rows = self._rows("SELECT topic, authors FROM records WHERE id = ANY(%s)", (list(ids),))
-        return [(topic, tuple(authors.split("; ")) if authors else ()) for topic, authors in rows]
-
-    def insert(self, rows: Sequence[tuple[int, Record]], keys: Sequence[tuple[int, int]]) -> None:
+    def insert(self, rows: Sequence[tuple[int, Row]], keys: Sequence[tuple[int, int]]) -> None:
         """Add new records and their keys."""
         columns = ", ".join(("id", *STORED, "words"))
         with self._connection.cursor() as cursor, cursor.copy(f"COPY records ({columns}) FROM STDIN") as copy:
-            for number, record in rows:
-                *stored, pairs = to_row(record)
-                copy.write_row((number, *stored, words_vector(record, str(pairs))))
+            for number, (*stored, pairs) in rows:
+                copy.write_row((number, *stored, words_vector(from_row(stored), str(pairs))))
         self.add_keys(keys)
 
     def replace(self, number: int, old: Record, new: Record) -> None:
@@ -109,21 +100,22 @@ class PostgresBackend:
             ([key for key, _ in keys], [record for _, record in keys]),
         )
 
-    def match(self, terms: Sequence[Term], filters: Filters, limit: int, *, every: bool) -> Matches:
-        """Return ranked matches."""
-        expression = tsquery(terms, filters, every=every)
+    def match(
+        self, terms: Sequence[Term], filters: Filters, limit: int, *, every: bool = True, in_title: bool = False
+    ) -> list[int]:
+        """Return the newest records that match."""
+        expression = tsquery(terms, filters, every=every, weight="A" if in_title else "")
         if not expression:
-            ids = [row[0] for row in self._rows("SELECT id FROM records ORDER BY id DESC LIMIT %s", (limit,))]
-            return Matches(ids, [0.0] * len(ids), self.count(), False)
-        rows = self._ranked(expression, expression)
-        capped = len(rows) > RANKED_MATCHES
-        if capped and any(not term.cjk for term in terms):
-            titled = tsquery([term for term in terms if not term.cjk], filters, every=every, weight="A")
-            known = {number for number, _ in rows}
-            rows += [row for row in self._ranked(f"({expression}) & ({titled})", expression) if row[0] not in known]
-            rows.sort(key=lambda row: (-row[1], -row[0]))
-        best = rows[:limit]
-        return Matches([row[0] for row in best], [row[1] for row in best], len(rows), capped)
+            rows = self._rows("SELECT id FROM records ORDER BY id DESC LIMIT %s", (limit,))
+        else:
+            rows = self._rows(
+                "SELECT id FROM records WHERE words @@ %s::tsquery ORDER BY id DESC LIMIT %s", (expression, limit)
+            )
+        return [row[0] for row in rows]
+
+    def last(self) -> int:
+        """Return the largest record number."""
+        return self.next_id() - 1
 
     def count(self) -> int:
         """Return the number of records."""
@@ -150,13 +142,6 @@ class PostgresBackend:
     def close(self) -> None:
         """Release the database."""
         self._connection.close()
-
-    def _ranked(self, condition: str, expression: str) -> list[tuple[int, float]]:
-        return self._rows(
-            "WITH newest AS (SELECT id, words FROM records WHERE words @@ %s::tsquery ORDER BY id DESC LIMIT %s)"
-            " SELECT id, ts_rank(%s::real[], words, %s::tsquery) AS score FROM newest ORDER BY score DESC, id DESC",
-            (condition, RANKED_MATCHES + 1, RANK_WEIGHTS, expression),
-        )
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         return self._connection.execute(query, values).fetchall()  # type: ignore[arg-type]
@@ -195,13 +180,14 @@ def tsquery(terms: Sequence[Term], filters: Filters, *, every: bool, weight: str
         terms: The terms.
         filters: Facets that must match.
         every: Whether every term must match, or any.
-        weight: The one weight (A to D) to look into; empty for all.
+        weight: The one weight (A to D) that words must have; empty for any.
     """
     parts = []
     for term in terms:
-        words = [f"'{word}':{weight}" if weight else f"'{word}'" for word in term.words]
+        label = "" if term.cjk else weight  # CJK pairs stand in one place, whatever field they come from
+        words = [f"'{word}':{label}" if label else f"'{word}'" for word in term.words]
         if term.prefix:
-            words[-1] += "*" if weight else ":*"
+            words[-1] += "*" if label else ":*"
         parts.append("(" + " <-> ".join(words) + ")")
     clauses = ["(" + (" & " if every else " | ").join(parts) + ")"] if parts else []
     for label, value in (("C", filters.topic), ("C", filters.area), ("B", filters.author)):

@@ -4,13 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
-from workingpapers.catalog.text import fold, normalise
+from workingpapers.catalog.text import fold, normalise, pairs
 
 # Shorter titles ("Introduction", "Deep Learning") name many papers; they count only together with author and year.
 SAFE_TITLE_WORDS = 4
 SAFE_ABSTRACT_CHARACTERS = 120
+
+# A record as a database holds it: the columns of STORED, then its CJK pairs. Lists are joined.
+Row = tuple[object, ...]
+STORED = (
+    "title",
+    "authors",
+    "authors_complete",
+    "topic",
+    "abstract",
+    "year",
+    "venue",
+    "doi",
+    "arxiv",
+    "openreview",
+    "url",
+    "keywords",
+    "slug",
+    "summary",
+)
+SEPARATOR = "; "
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,3 +171,37 @@ def merge(first: Record, second: Record) -> Record:
     if "authors" in changes or (other.authors and other.authors_complete and not winner.authors_complete):
         changes["authors"], changes["authors_complete"] = other.authors, other.authors_complete
     return replace(winner, **changes) if changes else winner  # type: ignore[arg-type]
+
+
+def to_row(record: Record) -> Row:
+    """Return the stored columns of `record`, then its CJK pairs."""
+    authors, keywords = SEPARATOR.join(record.authors), SEPARATOR.join(record.keywords)
+    joined = (
+        "" if (record.title + record.abstract + authors).isascii() else f"{record.title} {authors} {record.abstract}"
+    )
+    return (
+        record.title,
+        authors,
+        int(record.authors_complete),
+        record.topic,
+        record.abstract,
+        record.year,
+        record.venue,
+        record.doi,
+        record.arxiv,
+        record.openreview,
+        record.url,
+        keywords,
+        record.slug,
+        record.summary,
+        pairs(joined),
+    )
+
+
+def from_row(row: Sequence[object]) -> Record:
+    """Return the record of a row, with or without its CJK pairs."""
+    values = dict(zip(STORED, row, strict=False))
+    for name in ("authors", "keywords"):
+        values[name] = tuple(str(values[name]).split(SEPARATOR)) if values[name] else ()
+    values["authors_complete"] = bool(values["authors_complete"])
+    return Record(**values)  # type: ignore[arg-type]

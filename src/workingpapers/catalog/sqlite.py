@@ -8,30 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from workingpapers.catalog.backend import RANKED_MATCHES, Filters, Matches
+from workingpapers.catalog.backend import Filters
 from workingpapers.catalog.query import Term
-from workingpapers.catalog.records import Record
-from workingpapers.catalog.text import pairs
+from workingpapers.catalog.records import STORED, Record, Row, from_row, to_row
 from workingpapers.foundations.errors import InputError
 
 INDEXED = ("title", "authors", "topic", "keywords", "abstract", "summary", "cjk")
-WEIGHTS = (8.0, 4.0, 3.0, 4.0, 1.0, 2.0, 1.0)
-STORED = (
-    "title",
-    "authors",
-    "authors_complete",
-    "topic",
-    "abstract",
-    "year",
-    "venue",
-    "doi",
-    "arxiv",
-    "openreview",
-    "url",
-    "keywords",
-    "slug",
-    "summary",
-)
 SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS records (
@@ -46,11 +28,8 @@ CREATE VIRTUAL TABLE IF NOT EXISTS search USING fts5(
 """
 SCHEMA_VERSION = "1"
 READING_CACHE_KIB = 64 * 1024
-WRITING_CACHE_KIB = 192 * 1024
-_SEPARATOR = "; "
-_INSERT_RECORDS = "INSERT INTO records (id, {columns}, cjk) SELECT {values} FROM json_each(?)".format(
-    columns=", ".join(STORED), values=", ".join(f"json_extract(value, '$[{i}]')" for i in range(len(STORED) + 2))
-)
+WRITING_CACHE_KIB = 160 * 1024
+MANY_RECORDS = 20_000
 
 
 class SQLiteBackend:
@@ -60,6 +39,7 @@ class SQLiteBackend:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._added = 0
         try:
             self._connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
             self._connection.execute("PRAGMA journal_mode = WAL")
@@ -68,9 +48,9 @@ class SQLiteBackend:
             self._connection.execute("PRAGMA mmap_size = 268435456")
             if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'search'").fetchone():
                 self._connection.executescript(SCHEMA)
-                # Terms gather in 64 MiB of memory, and segments merge only where sixteen have come together: an import
-                # takes half the time that it takes with FTS5's defaults, and a query looks into a few segments more.
-                for option, value in (("hashsize", 67108864), ("automerge", 0), ("crisismerge", 16)):
+                # Terms gather in 64 MiB of memory and segments merge only where many have come together, or at the end
+                # of a large import: it takes half the time that it takes with FTS5's defaults.
+                for option, value in (("hashsize", 64 << 20), ("automerge", 0), ("crisismerge", 64)):
                     self._connection.execute("INSERT INTO search (search, rank) VALUES (?, ?)", (option, value))
                 self.set_meta("schema", SCHEMA_VERSION)
         except sqlite3.Error as error:
@@ -84,8 +64,12 @@ class SQLiteBackend:
         # The keys of a million records fit into this cache; in a smaller one every insert becomes a read from disk.
         self._connection.execute(f"PRAGMA cache_size = -{WRITING_CACHE_KIB}")
         self._connection.execute("BEGIN IMMEDIATE")
+        self._added = 0
         try:
             yield
+            if self._added >= MANY_RECORDS:
+                # The many segments of a large import become one, or every query would look into each.
+                self._connection.execute("INSERT INTO search (search) VALUES ('optimize')")
         except BaseException:
             self._connection.execute("ROLLBACK")
             raise
@@ -112,34 +96,24 @@ class SQLiteBackend:
         found: dict[int, Record] = {}
         for start in range(0, len(ids), 500):
             chunk = list(ids[start : start + 500])
-            marks = ",".join("?" * len(chunk))
-            rows = self._connection.execute(f"SELECT id, {', '.join(STORED)} FROM records WHERE id IN ({marks})", chunk)
+            rows = self._connection.execute(
+                f"SELECT id, {', '.join(STORED)} FROM records WHERE id IN ({_marks(len(chunk))})", chunk
+            )
             found.update((row[0], from_row(row[1:])) for row in rows)
         return found
 
-    def facets(self, ids: Sequence[int]) -> list[tuple[str, tuple[str, ...]]]:
-        """Return topic and authors of records, without reading the rest of them."""
-        rows = self._connection.execute(
-            "SELECT topic, authors FROM records WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),)
+    def insert(self, rows: Sequence[tuple[int, Row]], keys: Sequence[tuple[int, int]]) -> None:
+        """Add new records and their keys."""
+        self._connection.executemany(
+            f"INSERT INTO records (id, {', '.join(STORED)}, cjk) VALUES ({_marks(len(STORED) + 2)})",
+            [(number, *row) for number, row in rows],
         )
-        return [(topic, tuple(authors.split(_SEPARATOR)) if authors else ()) for topic, authors in rows]
-
-    def insert(self, rows: Sequence[tuple[int, Record]], keys: Sequence[tuple[int, int]]) -> None:
-        """Add new records and their keys.
-
-        Each statement takes a whole batch, as JSON: SQLite then works without Python's lock, while another thread
-        parses the records to come.
-        """
-        if rows:
-            batch = json.dumps([(number, *to_row(record)) for number, record in rows], ensure_ascii=False)
-            self._connection.execute(_INSERT_RECORDS, (batch,))
-            first, last = min(number for number, _ in rows), max(number for number, _ in rows)
-            columns = ", ".join(INDEXED)
-            self._connection.execute(
-                f"INSERT INTO search (rowid, {columns}) SELECT id, {columns} FROM records WHERE id BETWEEN ? AND ?",
-                (first, last),
-            )
+        self._connection.executemany(
+            f"INSERT INTO search (rowid, {', '.join(INDEXED)}) VALUES ({_marks(len(INDEXED) + 1)})",
+            [(number, *indexed(row)) for number, row in rows],
+        )
         self.add_keys(keys)
+        self._added += len(rows)
 
     def replace(self, number: int, old: Record, new: Record) -> None:
         """Change one record in place."""
@@ -148,7 +122,8 @@ class SQLiteBackend:
         changes = ", ".join(f"{name} = ?" for name in (*STORED, "cjk"))
         self._connection.execute(f"UPDATE records SET {changes} WHERE id = ?", (*row, number))
         self._connection.execute(
-            f"INSERT INTO search (rowid, {', '.join(INDEXED)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (number, *indexed(row))
+            f"INSERT INTO search (rowid, {', '.join(INDEXED)}) VALUES ({_marks(len(INDEXED) + 1)})",
+            (number, *indexed(row)),
         )
 
     def remove(self, number: int, old: Record, into: int) -> None:
@@ -159,29 +134,25 @@ class SQLiteBackend:
 
     def add_keys(self, keys: Sequence[tuple[int, int]]) -> None:
         """Point further keys at records; known keys stay."""
-        self._connection.execute(
-            "INSERT OR IGNORE INTO keys (key, record)"
-            " SELECT json_extract(value, '$[0]') AS key, json_extract(value, '$[1]') FROM json_each(?) ORDER BY key",
-            (json.dumps(keys),),
-        )
+        # In order, for neighbours in the tree share a page.
+        self._connection.executemany("INSERT OR IGNORE INTO keys (key, record) VALUES (?, ?)", sorted(keys))
 
-    def match(self, terms: Sequence[Term], filters: Filters, limit: int, *, every: bool) -> Matches:
-        """Return ranked matches."""
-        expression = match_expression(terms, filters, every=every)
+    def match(
+        self, terms: Sequence[Term], filters: Filters, limit: int, *, every: bool = True, in_title: bool = False
+    ) -> list[int]:
+        """Return the newest records that match."""
+        expression = match_expression(terms, filters, every=every, column="title" if in_title else "")
         if not expression:
-            ids = [
-                row[0] for row in self._connection.execute("SELECT id FROM records ORDER BY id DESC LIMIT ?", (limit,))
-            ]
-            return Matches(ids, [0.0] * len(ids), self.count(), False)
-        rows, capped = self._ranked(expression)
-        if capped and any(not term.cjk for term in terms):
-            # An old paper whose title says it all must not be lost behind newer ones that mention the words.
-            titled = match_expression([term for term in terms if not term.cjk], filters, every=every, column="title")
-            known = {number for number, _ in rows}
-            rows += [row for row in self._ranked(f"({expression}) AND ({titled})")[0] if row[0] not in known]
-            rows.sort(key=lambda row: (row[1], -row[0]))
-        best = rows[:limit]
-        return Matches([row[0] for row in best], [-row[1] for row in best], len(rows), capped)
+            rows = self._connection.execute("SELECT id FROM records ORDER BY id DESC LIMIT ?", (limit,))
+        else:
+            rows = self._connection.execute(
+                "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rowid DESC LIMIT ?", (expression, limit)
+            )
+        return [row[0] for row in rows]
+
+    def last(self) -> int:
+        """Return the largest record number."""
+        return self.next_id() - 1
 
     def count(self) -> int:
         """Return the number of records."""
@@ -205,61 +176,17 @@ class SQLiteBackend:
         """Release the database."""
         self._connection.close()
 
-    def _ranked(self, expression: str) -> tuple[list[tuple[int, float]], bool]:
-        """Return (number, BM25) of the newest matches, best first, and whether there are more."""
-        beyond = self._connection.execute(
-            "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET ?",
-            (expression, RANKED_MATCHES),
-        ).fetchone()
-        weights = ", ".join(map(str, WEIGHTS))
-        rows = self._connection.execute(
-            f"SELECT rowid, bm25(search, {weights}) AS score FROM search WHERE search MATCH ? AND rowid > ?"
-            " ORDER BY score, rowid DESC",
-            (expression, beyond[0] if beyond else 0),
-        ).fetchall()
-        return rows, beyond is not None
-
     def _unindex(self, number: int, old: Record) -> None:
         # An external-content index must be told the old text exactly, or its counts go wrong.
         columns = ", ".join(INDEXED)
         self._connection.execute(
-            f"INSERT INTO search (search, rowid, {columns}) VALUES ('delete', ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO search (search, rowid, {columns}) VALUES ('delete', {_marks(len(INDEXED) + 1)})",
             (number, *indexed(to_row(old))),
         )
 
 
-def to_row(record: Record) -> tuple[object, ...]:
-    """Return the stored columns of `record`, then its CJK pairs."""
-    authors, keywords = _SEPARATOR.join(record.authors), _SEPARATOR.join(record.keywords)
-    joined = (
-        "" if (record.title + record.abstract + authors).isascii() else f"{record.title} {authors} {record.abstract}"
-    )
-    return (
-        record.title,
-        authors,
-        int(record.authors_complete),
-        record.topic,
-        record.abstract,
-        record.year,
-        record.venue,
-        record.doi,
-        record.arxiv,
-        record.openreview,
-        record.url,
-        keywords,
-        record.slug,
-        record.summary,
-        pairs(joined),
-    )
-
-
-def from_row(row: Sequence[object]) -> Record:
-    """Return the record of the stored columns."""
-    values = dict(zip(STORED, row, strict=True))
-    for name in ("authors", "keywords"):
-        values[name] = tuple(str(values[name]).split(_SEPARATOR)) if values[name] else ()
-    values["authors_complete"] = bool(values["authors_complete"])
-    return Record(**values)  # type: ignore[arg-type]
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
 
 
 def indexed(row: Sequence[object]) -> tuple[object, ...]:

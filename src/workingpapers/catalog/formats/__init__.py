@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from workingpapers.catalog.entries import Entry
 from workingpapers.catalog.formats import arxiv, bibtex, csl_json, openreview, pages, table
-from workingpapers.catalog.library import Entry
 from workingpapers.foundations.errors import InputError
 from workingpapers.foundations.files import check_readable
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TextIO
 
-from workingpapers.catalog.library import Entry, Rejected
+from workingpapers.catalog.entries import Entry, Rejected
 from workingpapers.catalog.records import Record, clean_arxiv, clean_doi
 
 _ENTRY = re.compile(r"^\s*@\s*(\w+)\s*[{(]", re.MULTILINE)

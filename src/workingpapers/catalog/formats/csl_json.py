@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from workingpapers.catalog.entries import Entry, Rejected
 from workingpapers.catalog.formats.json_stream import elements, text_of
-from workingpapers.catalog.library import Entry, Rejected
 from workingpapers.catalog.records import Record, clean_arxiv, clean_doi
 
 

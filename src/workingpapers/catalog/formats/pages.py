@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TextIO
 
-from workingpapers.catalog.library import Entry, Rejected
+from workingpapers.catalog.entries import Entry, Rejected
 from workingpapers.catalog.records import Record
 
 TOPIC = re.compile(r"[^·.]{2,80} · [^·.]{2,80}")
