@@ -240,3 +240,15 @@ def test_wrong_models_and_shapes():
         score(np.array([[2.0, 0.0]]), Items.dichotomous(1.0, np.zeros(2)))
     items = Items.dichotomous(1.0, np.array([0.0, 1.0, 2.0]))
     assert items.take(np.array([2])).difficulty[0, 0] == 2
+
+
+def test_a_copied_item_is_named():
+    rng = np.random.default_rng(0)
+    items = Items(np.full(6, 1.2), np.linspace(-1, 1, 6)[:, None], np.zeros(6))
+    matrix = simulate(rng.standard_normal(400), items, rng)
+    copied = np.column_stack([matrix, matrix[:, 2]])
+    with pytest.raises(InputError, match=r"slope of item [26] \(from 0\) grows without bound"):
+        calibrate(copied, max_iterations=5000)
+    # A prior on the slope makes it finite.
+    found = calibrate(copied, slope_prior=(0.0, 0.5))
+    assert found.items.slope[2] == pytest.approx(found.items.slope[6], abs=1e-6)

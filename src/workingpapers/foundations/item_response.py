@@ -27,6 +27,7 @@ from workingpapers.foundations.progress import Progress, silent
 Model = Literal["1PL", "2PL", "3PL", "graded"]
 Scoring = Literal["map", "eap", "ml"]
 NODE_RANGE = 6.0
+LARGEST_SLOPE = 50.0  # an item this steep is a step between two quadrature nodes
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,8 @@ def calibrate(
         The calibration.
 
     Raises:
-        InputError: See :func:`check_responses`; or more than two categories for a two-category model.
+        InputError: See :func:`check_responses`; more than two categories for a two-category model; or a slope without
+            a finite estimate.
     """
     matrix, categories = check_responses(responses)
     if model != "graded" and categories > 2:
@@ -384,9 +386,23 @@ def _maximise(
         if model == "1PL":
             items = _common_slope_step(items, gradient, information)
         else:
-            step = np.linalg.solve(information, gradient[:, :, None])[:, :, 0]
+            try:
+                step = np.linalg.solve(information, gradient[:, :, None])[:, :, 0]
+            except np.linalg.LinAlgError:
+                raise _no_slope(items) from None
             items = _stepped(items, np.clip(step, -1.0, 1.0), model)
+            if not np.all(np.abs(items.slope) < LARGEST_SLOPE):
+                raise _no_slope(items)
     return items
+
+
+def _no_slope(items: Items) -> InputError:
+    """Say which slope grows without bound, as those of two copies of one item do."""
+    item = int(np.argmax(np.abs(items.slope)))
+    return InputError(
+        f"The slope of item {item} (from 0) grows without bound, as where it is a copy of another item; leave it out or "
+        "give a slope_prior such as (0, 0.5)."
+    )
 
 
 def _common_slope_step(items: Items, gradient: np.ndarray, information: np.ndarray) -> Items:
