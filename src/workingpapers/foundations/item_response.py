@@ -400,8 +400,8 @@ def _no_slope(items: Items) -> InputError:
     """Say which slope grows without bound, as those of two copies of one item do."""
     item = int(np.argmax(np.abs(items.slope)))
     return InputError(
-        f"The slope of item {item} (from 0) grows without bound, as where it is a copy of another item; leave it out or "
-        "give a slope_prior such as (0, 0.5)."
+        f"The slope of item {item} (from 0) grows without bound, as where it is a copy of another item; leave it out "
+        "or give a slope_prior such as (0, 0.5)."
     )
 
 
