@@ -1,8 +1,8 @@
 r"""An empirical audit of a mechanism: how well a test can tell two neighbouring data sets apart.
 
 An (epsilon, delta)-private mechanism lets no test reach :math:`\mathrm{TPR} > e^\epsilon\,\mathrm{FPR} + \delta`, so
-the rates of any test bound epsilon from below. The test is a threshold on a statistic of the output, chosen on one half of
-the runs and measured on the other with exact (Clopper-Pearson) limits.
+the rates of any test bound epsilon from below. The test is a threshold on a statistic of the output, chosen on one half
+of the runs and measured on the other with exact (Clopper-Pearson) limits.
 
 References:
     Jagielski, Ullman and Oprea (2020). Auditing differentially private machine learning. arXiv:2006.07709.
