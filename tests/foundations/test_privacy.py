@@ -140,6 +140,20 @@ def test_an_audit_stays_below_the_truth_and_comes_near_it():
     assert audit(one, rng.laplace(0, 1, 40000)).epsilon < 0.1
 
 
+def test_an_audit_sees_rare_events_of_two_values():
+    rng = np.random.default_rng(2)
+    one, other = rng.random(200_000) < 0.0005, rng.random(200_000) < 0.005
+    found = audit(one, other)
+    assert 1.5 < found.epsilon < math.log(10)
+
+
+def test_secure_uniform_numbers_cannot_be_one(monkeypatch):
+    monkeypatch.setattr("os.urandom", lambda count: b"\xff" * count)
+    assert SecureNoise().uniform(3).max() < 1
+    monkeypatch.setattr("os.urandom", lambda count: b"\0" * count)
+    assert SecureNoise().uniform(3).min() > 0
+
+
 def test_an_audit_catches_too_little_noise():
     rng = np.random.default_rng(1)
     multiplier = gaussian_multiplier(1.0, 1e-5)
