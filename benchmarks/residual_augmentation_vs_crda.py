@@ -131,7 +131,8 @@ def main():
                 sample, learner = split(make, seed), build(seed)
                 plain = error(clone(learner).fit(*sample[:2]), *sample[2:])
                 theirs = published(learner, sample, seed) if have_crda else (np.nan, np.nan)
-                rows.append((plain, theirs, ours(learner, sample, seed, **equal), ours(learner, sample, seed, n_jobs=-1)))
+                same, default = ours(learner, sample, seed, **equal), ours(learner, sample, seed, n_jobs=-1)
+                rows.append((plain, theirs, same, default))
             plain = np.mean([row[0] for row in rows])
             cells, errors = [], []
             for place in (1, 2, 3):

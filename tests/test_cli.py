@@ -44,12 +44,16 @@ def loaded_by(*words):
     return set(output.rsplit("MODULES", 1)[1].split())
 
 
-@pytest.mark.parametrize("words", [["--help"], ["list"], ["search", "x"], ["--version"]])
+@pytest.mark.parametrize("words", [["--help"], ["list"], ["search", "x", "--engine", "bm25"], ["--version"]])
 def test_light_commands_load_nothing_heavy(words):
     modules = loaded_by(*words)
     assert not modules & {"torch", "sklearn", "pandas", "scipy", "matplotlib", "joblib", "numpy"}
     if words[0].startswith("--"):
         assert not modules & {"rich", "sqlite3", "platformdirs"}
+
+
+def test_search_by_meaning_loads_no_torch():
+    assert not loaded_by("search", "x") & {"torch", "transformers", "sklearn", "pandas", "matplotlib", "joblib"}
 
 
 def test_importing_the_package_loads_nothing():
@@ -270,3 +274,46 @@ def test_help_of_every_command(capsys):
             build_parser([name]).parse_args([name, "--help"])
         assert left.value.code == 0
         assert capsys.readouterr().out.startswith(f"usage: papers {name}")
+
+
+def test_finding_aids_agree_on_the_terminal_and_as_json(page, capsys):
+    run("import", str(page), capsys=capsys)
+    code, out, _ = run("author", "lovelace", "--json", capsys=capsys)
+    found = json.loads(out)
+    assert (code, found["names"], found["total"]) == (0, ["Ada Lovelace"], 1)
+    assert found["coauthors"] == {"Charles Babbage": 1}
+    assert "With: Charles Babbage (1)" in run("author", "lovelace", capsys=capsys)[1]
+    topics = json.loads(run("topics", "--json", capsys=capsys)[1])
+    assert topics["Social Aspects · Privacy"] >= 1
+    assert "Social Aspects · Privacy" in run("topics", capsys=capsys)[1]
+    assert json.loads(run("duplicates", "--json", capsys=capsys)[1]) == []
+    code, out, _ = run("similar", "condorcet_nash", "--limit", "2", "--json", capsys=capsys)
+    assert code == 0
+    assert len(json.loads(out)["hits"]) == 2
+    assert "Ranked by" in run("similar", "condorcet_nash", capsys=capsys)[1]
+
+
+def test_suggestions_and_translations_are_shown(capsys):
+    out = run("search", "condorcett", "--engine", "bm25", capsys=capsys)[1]
+    assert "Did you mean condorcet?" in out
+    answer = json.loads(run("search", "差分隐私", "--engine", "bm25", "--json", capsys=capsys)[1])
+    assert answer["translated"] == "differential privacy"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["author", "?"], "'?' holds no name"),
+        (["similar", "zzzzqqq"], "is like 'zzzzqqq'"),
+        (["duplicates", "--least", "2"], "outside 0 to 1"),
+        (["search", "x", "--engine", "wolf"], "There is no 'wolf' here"),
+    ],
+)
+def test_wrong_words_to_the_finding_aids(words, message, capsys):
+    try:
+        code, _, err = run(*words, capsys=capsys)
+    except SystemExit as stop:
+        code, err = stop.code, capsys.readouterr().err
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1

@@ -15,6 +15,7 @@ from workingpapers import __version__
 DEBUG_VARIABLE = "WORKINGPAPERS_DEBUG"
 SIZES = ("smallest", "small", "full")
 ENGINES = ("local", "ray", "dask")
+SEARCH_ENGINES = ("auto", "bm25", "semantic", "hybrid")
 EXPORTS = ("bibtex", "csl-json", "jsonl", "csv")
 
 
@@ -69,9 +70,9 @@ def build_parser(arguments: Sequence[str] = ()) -> Parser:
     parser.add_argument("--version", action="version", version=f"papers {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
 
-    def add(name: str, help: str, handler: str) -> argparse.ArgumentParser:
+    def add(name: str, help: str, handler: str, module: str = "commands") -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=help, description=help)
-        command.set_defaults(handler=_late(handler))
+        command.set_defaults(handler=_late(handler, module))
         return command
 
     listing = add("list", "List the papers of this library.", "list_papers")
@@ -81,14 +82,39 @@ def build_parser(arguments: Sequence[str] = ()) -> Parser:
     _slug_argument(show)
     _json_option(show)
 
-    search = add("search", "Search the catalog.", "search_catalog")
+    search = add("search", "Search the catalog.", "search_catalog", "catalog_commands")
     search.add_argument("query", nargs="*", metavar="QUERY", help='words, "a phrase", prefix*, 中文')
     search.add_argument("--topic", default="", metavar="T", help="only topics with these words")
     search.add_argument("--author", default="", metavar="A", help="only papers by this author")
     search.add_argument("--limit", type=_positive, default=10, metavar="N", help="most papers to show (10)")
+    search.add_argument(
+        "--engine",
+        choices=SEARCH_ENGINES,
+        default="auto",
+        help="bm25 (words), semantic (meaning), hybrid; auto chooses",
+    )
     _json_option(search)
 
-    imports = add("import", "Import proceedings into the catalog.", "import_files")
+    similar = add("similar", "Show papers like one.", "similar_papers", "catalog_commands")
+    similar.add_argument("what", nargs="+", metavar="PAPER", help="a paper's short name, or words of its title")
+    similar.add_argument("--limit", type=_positive, default=5, metavar="N", help="most papers to show (5)")
+    _json_option(similar)
+
+    author = add("author", "Show an author's papers, topics and co-authors.", "author_page", "catalog_commands")
+    author.add_argument("name", nargs="+", metavar="NAME", help="the name or a part of it")
+    author.add_argument("--limit", type=_positive, default=20, metavar="N", help="most papers to show (20)")
+    _json_option(author)
+
+    _json_option(add("topics", "List the catalog's topics.", "list_topics", "catalog_commands"))
+
+    twins = add("duplicates", "List records that are nearly the same paper.", "near_duplicates", "catalog_commands")
+    twins.add_argument("--least", type=_share, default=0.6, metavar="X", help="least similarity, 0 to 1 (0.6)")
+    _json_option(twins)
+
+    index = add("index", "Prepare the catalog for search by meaning.", "index_catalog", "catalog_commands")
+    index.add_argument("--rebuild", action="store_true", help="throw the index away and begin anew")
+
+    imports = add("import", "Import proceedings into the catalog.", "import_files", "catalog_commands")
     imports.add_argument(
         "files",
         nargs="+",
@@ -97,7 +123,9 @@ def build_parser(arguments: Sequence[str] = ()) -> Parser:
     )
     _json_option(imports)
 
-    export = add("export", "Write the catalog's records to standard output or a file.", "export_catalog")
+    export = add(
+        "export", "Write the catalog's records to standard output or a file.", "export_catalog", "catalog_commands"
+    )
     export.add_argument("--format", choices=EXPORTS, default="bibtex", help="bibtex (the default) or another format")
     export.add_argument("--query", default="", metavar="Q", help="only the records that this search finds")
     export.add_argument("--out", metavar="FILE", help="file to write; standard output without it")
@@ -124,6 +152,22 @@ def build_parser(arguments: Sequence[str] = ()) -> Parser:
     _slug_argument(results, optional=True)
     results.add_argument("--compare", nargs=2, type=_positive, metavar=("A", "B"), help="two run numbers")
     _json_option(results)
+
+    serve = add("serve", "Open the library in the browser, on this machine.", "serve", "web.commands")
+    serve.add_argument("--host", default="127.0.0.1", metavar="H", help="address to listen on (127.0.0.1)")
+    serve.add_argument("--port", type=_port, default=8765, metavar="N", help="port to listen on (8765; 0: any)")
+    serve.add_argument(
+        "--token", default="", metavar="T", help="secret that requests must carry; an address for others demands one"
+    )
+    serve.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME", help="a further name of this machine (repeatable)"
+    )
+    serve.add_argument(
+        "--upload-limit", type=_positive, default=256, metavar="MIB", help="largest upload, in mebibytes (256)"
+    )
+    serve.add_argument("--open", action="store_true", help="open the page in the browser at once")
+
+    add("mcp", "Serve search, show, check and results as tools to an assistant (MCP).", "mcp", "web.commands")
 
     new = add("new", "Make the skeleton of a paper's folder.", "new_paper")
     new.add_argument("slug", metavar="SLUG", help="short name: lower case letters, digits, underscores")
@@ -210,13 +254,13 @@ _METAVARS = {
 }
 
 
-def _late(name: str) -> Callable[[argparse.Namespace], int]:
-    """Return the handler `name`, imported when it is called: ``--help`` must not wait for it."""
+def _late(name: str, module: str = "commands") -> Callable[[argparse.Namespace], int]:
+    """Return the handler `name` of `module`, imported when it is called: ``--help`` must not wait for it."""
 
     def handler(options: argparse.Namespace) -> int:
-        from workingpapers import commands
+        import importlib
 
-        code: int = getattr(commands, name)(options)
+        code: int = getattr(importlib.import_module(f"workingpapers.{module}"), name)(options)
         return code
 
     return handler
@@ -244,6 +288,22 @@ def _positive(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is too small, at least 1 is needed")
+    return number
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, 0 to 65535")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not 0 < number <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is outside 0 to 1")
     return number
 
 

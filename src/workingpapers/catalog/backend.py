@@ -63,6 +63,18 @@ class Backend(Protocol):
     def count(self) -> int:
         """Return the number of records."""
 
+    def changes(self, after: int, limit: int) -> list[tuple[int, int]]:
+        """Return (number of the change, record) of the oldest changes after number `after`.
+
+        A record that is new, changed or removed makes a change; a removed one is no longer there to fetch.
+        """
+
+    def topics(self) -> list[tuple[str, int]]:
+        """Return every topic and its number of records, most frequent first."""
+
+    def vocabulary(self, start: str) -> list[tuple[str, int]]:
+        """Return the indexed words that begin with `start` and how many records hold each, at least a sample."""
+
     def records(self) -> Iterator[Record]:
         """Yield every record by number."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,11 +14,11 @@ from workingpapers.catalog.entries import Entry
 from workingpapers.catalog.papers import all_papers
 from workingpapers.catalog.preparing import Batch, batches, batches_of_file
 from workingpapers.catalog.records import Record, Row, from_row, keys, merge, to_row
-from workingpapers.catalog.searching import Answer, Hit, search
+from workingpapers.catalog.searching import Answer, Engine, Hit, search
 from workingpapers.foundations.errors import InputError
 from workingpapers.foundations.files import data_directory
 
-__all__ = ["Answer", "Hit", "ImportReport", "add", "add_file", "export", "open_catalog", "search"]
+__all__ = ["Answer", "Engine", "Hit", "ImportReport", "add", "add_file", "export", "open_catalog", "search"]
 
 DATABASE_VARIABLE = "WORKINGPAPERS_DATABASE"
 
@@ -116,12 +117,14 @@ def _bring_up_to_date(backend: Backend) -> None:
     """Put this library's own records into the catalog when they changed."""
     papers = all_papers()
     digest = hashlib.sha256(repr([(paper.record(), paper.abstract_sha256) for paper in papers]).encode()).hexdigest()
-    if backend.get_meta("papers") == digest:
+    if backend.get_meta("papers") == digest and backend.get_meta("identity"):
         return
     with backend.writing():
         rows = [(to_row(paper.record()), keys(paper.record(), paper.abstract_sha256)) for paper in papers]
         _add_rows(backend, rows, ImportReport(), ours=True)
         backend.set_meta("papers", digest)
+        if not backend.get_meta("identity"):
+            backend.set_meta("identity", secrets.token_hex(8))  # tells this catalog's semantic index from others
 
 
 def _add_rows(

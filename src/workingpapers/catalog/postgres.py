@@ -26,8 +26,11 @@ CREATE TABLE IF NOT EXISTS records (
 CREATE INDEX IF NOT EXISTS records_words ON records USING gin (words);
 CREATE TABLE IF NOT EXISTS keys (key bigint PRIMARY KEY, record bigint NOT NULL);
 CREATE INDEX IF NOT EXISTS keys_record ON keys (record);
+CREATE TABLE IF NOT EXISTS changes (number bigserial PRIMARY KEY, record bigint NOT NULL);
+INSERT INTO changes (record) SELECT id FROM records WHERE NOT EXISTS (SELECT 1 FROM changes) ORDER BY id;
 """
 MAX_POSITION = 16383
+SAMPLED_RECORDS = 20_000
 _WORD = re.compile(r"[^\W_]+")
 # Any number: it tells our writers apart from other users of advisory locks.
 _WRITER_LOCK = 7_301_955
@@ -78,6 +81,7 @@ class PostgresBackend:
         with self._connection.cursor() as cursor, cursor.copy(f"COPY records ({columns}) FROM STDIN") as copy:
             for number, (*stored, pairs) in rows:
                 copy.write_row((number, *stored, words_vector(from_row(stored), str(pairs))))
+        self._changed([number for number, _ in rows])
         self.add_keys(keys)
 
     def replace(self, number: int, old: Record, new: Record) -> None:
@@ -87,11 +91,13 @@ class PostgresBackend:
         self._connection.execute(
             f"UPDATE records SET {changes} WHERE id = %s", (*stored, words_vector(new, str(pairs)), number)
         )
+        self._changed([number])
 
     def remove(self, number: int, old: Record, into: int) -> None:
         """Remove a record whose keys now belong to `into`."""
         self._connection.execute("DELETE FROM records WHERE id = %s", (number,))
         self._connection.execute("UPDATE keys SET record = %s WHERE record = %s", (into, number))
+        self._changed([number])
 
     def add_keys(self, keys: Sequence[tuple[int, int]]) -> None:
         """Point further keys at records; known keys stay."""
@@ -121,6 +127,23 @@ class PostgresBackend:
         """Return the number of records."""
         return int(self._value("SELECT count(*) FROM records"))
 
+    def changes(self, after: int, limit: int) -> list[tuple[int, int]]:
+        """Return the oldest changes after number `after`; there is one writer at a time, so numbers come in order."""
+        return self._rows(
+            "SELECT number, record FROM changes WHERE number > %s ORDER BY number LIMIT %s", (after, limit)
+        )
+
+    def topics(self) -> list[tuple[str, int]]:
+        """Return every topic and its number of records."""
+        return self._rows(
+            "SELECT topic, count(*) AS n FROM records WHERE topic != '' GROUP BY topic ORDER BY n DESC, 1"
+        )
+
+    def vocabulary(self, start: str) -> list[tuple[str, int]]:
+        """Return the words of the newest records that begin with `start` and how many of these hold each."""
+        newest = f"SELECT words FROM records ORDER BY id DESC LIMIT {SAMPLED_RECORDS}"
+        return self._rows("SELECT word, ndoc FROM ts_stat(%s) WHERE starts_with(word, %s)", (newest, start))
+
     def records(self) -> Iterator[Record]:
         """Yield every record by number."""
         with self._connection.transaction(), self._connection.cursor("every_record") as cursor:
@@ -142,6 +165,9 @@ class PostgresBackend:
     def close(self) -> None:
         """Release the database."""
         self._connection.close()
+
+    def _changed(self, numbers: Sequence[int]) -> None:
+        self._connection.execute("INSERT INTO changes (record) SELECT unnest(%s::bigint[])", (list(numbers),))
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         return self._connection.execute(query, values).fetchall()  # type: ignore[arg-type]

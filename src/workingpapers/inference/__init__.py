@@ -1,0 +1,1 @@
+"""Serving models and what they index: decoding, kernels, compact codes."""

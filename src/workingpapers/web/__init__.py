@@ -1,0 +1,1 @@
+"""The local web page (`papers serve`) and the server of tools for assistants (`papers mcp`)."""
