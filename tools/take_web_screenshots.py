@@ -73,7 +73,7 @@ def take_a_check(browser: Any, address: str, folder: Path) -> None:
     """Take a check under way, then cancel it."""
     page = browser.new_context(viewport={"width": 1280, "height": 480}, locale="en-US").new_page()
     page.goto(f"{address}/papers/condorcet_nash")
-    page.get_by_label("Claim", exact=True).select_option("noise")
+    page.locator("select[name=claim]").select_option("noise")
     page.get_by_label("Seeds").fill("100")
     page.get_by_role("button", name="Start the check").click()
     page.wait_for_function("document.getElementById('remaining')?.textContent !== '–'", timeout=300_000)

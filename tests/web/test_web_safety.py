@@ -208,6 +208,9 @@ def test_going_back_stays_here(client, back):
     answer = client.get("/preferences", params={"theme": "dark", "back": back}, follow_redirects=False)
     assert re.match(r"/(?![/\\])", answer.headers["location"])
     assert local_path(back)[:2] not in ("//", "/\\")
+    for referer in ("http://127.0.0.1:8765//evil.example/", "http://evil.example/x", "x"):
+        answer = client.get("/preferences", headers={"referer": referer}, follow_redirects=False)
+        assert re.match(r"/(?![/\\])", answer.headers["location"])
 
 
 LEAVING = (

@@ -40,7 +40,8 @@ class Question:
         scope: ``"library"`` for its own papers, ``"all"`` for the whole catalog; by itself the library's own papers
             until something is asked.
         limit: Most hits.
-        typing: Whether the last word is unfinished.
+        typing: Whether somebody types right now: the answer is quick, by words alone.
+        unfinished: Whether the last word may be the beginning of one.
     """
 
     text: str = ""
@@ -52,6 +53,7 @@ class Question:
     scope: Scope = ""
     limit: int = 20
     typing: bool = False
+    unfinished: bool = False
 
     @property
     def own(self) -> bool:
@@ -147,7 +149,7 @@ class Catalog:
                 topic=question.topic or question.area,
                 author=question.author,
                 limit=question.limit,
-                as_you_type=question.typing,
+                as_you_type=question.typing or question.unfinished,
                 engine="bm25" if question.typing else "auto",
             )
             numbers = _numbers(backend, [hit.record for hit in answer.hits])
@@ -224,7 +226,7 @@ class Catalog:
             topic=question.topic or question.area,
             author=question.author,
             limit=OWN_LIMIT,
-            as_you_type=question.typing,
+            as_you_type=question.typing or question.unfinished,
             engine="bm25",
         )
         everything = [_found(hit, 0, verdicts) for hit in answer.hits]

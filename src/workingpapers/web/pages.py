@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
@@ -48,6 +49,7 @@ def search(
         scope=scope if scope in ("library", "all") else "",  # type: ignore[arg-type]
         limit=max(1, min(limit, MOST_HITS)),
         typing=part and request.headers.get("hx-trigger-name") == "q",
+        unfinished=True,  # an address that was copied in the middle of a word shows what was found then
     )
     web = web_of(request)
     found = web.catalog.search(question)
@@ -149,6 +151,10 @@ def compared(request: Request, run: int, other: int) -> Response:
 @router.get("/preferences")
 def preferences(request: Request, language: str = "", theme: str = "", back: str = "/") -> Response:
     """Keep a language or a theme, and go back."""
+    # The address may have changed since the page was made: as somebody types, it follows the query.
+    came_from = urlsplit(request.headers.get("referer", ""))
+    if came_from.netloc == request.headers.get("host"):
+        back = came_from.path + (f"?{came_from.query}" if came_from.query else "")
     answer = RedirectResponse(local_path(back), 303)
     if language in LANGUAGES:
         answer.set_cookie("papers_language", language, max_age=YEAR, samesite="lax")
