@@ -124,6 +124,11 @@ def test_probing_passes_on_the_best_pooled_vectors(tmp_path, codec):
     assert set(sure[np.argsort(-expected[sure])[:3]].tolist()) <= set(hits.ids)
     assert np.allclose(hits.scores, expected[hits.ids], atol=1e-4)
     assert index.search(query, 600, probe=None).ids == np.argsort(-expected, kind="stable").tolist()
+    gone = order[:50].tolist()
+    index.delete(gone)
+    left = index.search(query, 20, probe=60)
+    assert len(left.ids) == 20
+    assert not set(left.ids) & set(gone)
 
 
 def failing(documents, after):
