@@ -1,0 +1,1 @@
+"""Sampling: methods that turn densities, data or losses into samples and bounds."""
