@@ -38,3 +38,20 @@ def test_training_and_held_out_queries_are_apart_and_differ_by_seed():
         assert len(training) == 60
         assert not set(training) & set(held_out)
     assert set(splits[0][1]) != set(splits[1][1])
+
+
+def test_options_of_the_learned_arm_do_what_they_say():
+    size = {"documents": 60, "training": 30, "held_out": 30, "steps": 20}
+    untrained = experiments.learned(0, bytes_per_token=4, untrained=True, **size)
+    assert untrained["best_step"] == 0
+    assert untrained["stored_bytes"] == 4
+    useful = experiments.learned(0, bytes_per_token=2, untrained=True, stages=3, **size)
+    chance = experiments.learned(0, bytes_per_token=2, untrained=True, stages=3, random_drop=True, **size)
+    assert useful["stored_bytes"] == chance["stored_bytes"]
+    assert useful["mse"] == chance["mse"]  # the codes are the same, what is left out is not
+    assert useful["mrr10"] != chance["mrr10"]
+    later = experiments.learned(0, bytes_per_token=4, untrained=True, first_draw=1000, **size)
+    assert later == {
+        **experiments.learned(1000, bytes_per_token=4, untrained=True, **size),
+        "fit_seconds": later["fit_seconds"],
+    }

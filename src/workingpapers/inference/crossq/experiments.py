@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from workingpapers.foundations.files import cache_directory, whole_file
 from workingpapers.foundations.progress import Progress, part, silent
 from workingpapers.inference.crossq.baselines import Kind, fit_baseline
 from workingpapers.inference.crossq.candidates import Candidates
+from workingpapers.inference.crossq.codec import CODEWORDS
 from workingpapers.inference.crossq.collection import Vectors, encoded_collection
 from workingpapers.inference.crossq.initial import uncoded
 from workingpapers.inference.crossq.measures import ranking_measures
@@ -30,7 +32,9 @@ def learned(
     training: int,
     held_out: int,
     steps: int,
-    misled: bool = False,
+    untrained: bool = False,
+    random_drop: bool = False,
+    first_draw: int = 0,
     **options: Any,
 ) -> dict[str, float]:
     """Train a quantiser on the training queries of a seed and rank the whole corpus for its held-out queries.
@@ -43,24 +47,27 @@ def learned(
         training: Training queries.
         held_out: Held-out queries; none is a training query.
         steps: Gradient steps.
-        misled: Whether the teacher's scores are dealt out anew among the candidates of each query.
+        untrained: Whether to leave out the gradient steps.
+        random_drop: Whether chance decides which codewords are dropped first, in place of training queries.
+        first_draw: Added to the seed, for draws of queries that no other claim has looked at.
         **options: Options of :class:`~.quantiser.CrossQ`.
     """
+    seed += first_draw
     vectors, teacher = _collection(documents, part(progress, 0.0, 0.5))
     train, test = _split(seed, documents, training, held_out)
-    candidates = _candidates(teacher, train)
-    if misled:
-        candidates = Candidates(candidates.rows, np.random.default_rng(seed).permuted(candidates.scores, axis=1))
     began = time.perf_counter()
-    fitted = CrossQ(bytes_per_token, **{"steps": steps, **options}, seed=seed)
+    fitted = CrossQ(bytes_per_token, steps=0 if untrained else steps, seed=seed, **options)
     fitted.fit(
         *vectors.documents,
         queries=_some(vectors.queries, train),
-        candidates=candidates,
+        candidates=_candidates(teacher, train),
         progress=part(progress, 0.5, 0.9),
     )
     seconds = time.perf_counter() - began
-    codes = fitted.encode(*vectors.documents)
+    codec = fitted.codec
+    if random_drop:
+        codec = replace(codec, usefulness=np.random.default_rng(seed).random(CODEWORDS, dtype=np.float32))
+    codes = codec.encode(*vectors.documents)
     progress(0.95, "ranking the corpus")
     scores = _scan(fitted, _some(vectors.queries, test), codes)
     return {
