@@ -247,6 +247,7 @@ _METAVARS = {
     "integer": "N",
     "number": "X",
     "input_file": "FILE",
+    "program_file": "FILE.py",
     "output_file": "FILE",
     "output_folder": "DIR",
     "path": "PATH",

@@ -9,7 +9,7 @@ import pytest
 from workingpapers.catalog.papers import all_papers, get
 from workingpapers.cli import build_parser
 from workingpapers.foundations.errors import InputError
-from workingpapers.foundations.signature import convert, parameters
+from workingpapers.foundations.signature import ProgramFile, convert, parameters
 from workingpapers.web import forms
 
 COMMANDS = [
@@ -53,13 +53,17 @@ def sample(item):
     return "word" if item.kind == "text" else item.name
 
 
+def shown_on_the_page(function):
+    return [item for item in parameters(function) if item.kind != "program_file"]
+
+
 @pytest.mark.parametrize(("slug", "command"), COMMANDS)
 def test_every_command_has_a_page_with_a_field_for_each_parameter(client, slug, command):
     page = client.get(f"/papers/{slug}/run", params={"command": command}).text
     described = client.get(f"/api/papers/{slug}/commands").json()[command]
     function = get(slug).commands()[command]
-    assert [field["name"] for field in described] == [item.name for item in parameters(function)]
-    for item in parameters(function):
+    assert [field["name"] for field in described] == [item.name for item in shown_on_the_page(function)]
+    for item in shown_on_the_page(function):
         assert f'name="{item.name}"' in page, item.name
         assert f'for="f-{item.name}"' in page
 
@@ -68,7 +72,7 @@ def test_every_command_has_a_page_with_a_field_for_each_parameter(client, slug, 
 def test_the_command_line_shown_gives_the_same_values(folder, slug, command):
     function = get(slug).commands()[command]
     texts, files = {}, {}
-    for item in parameters(function):
+    for item in shown_on_the_page(function):
         if item.kind in ("input_file", "path"):
             files[item.name] = [upload(f"{item.name}.csv")]
         elif item.kind == "flag":
@@ -92,6 +96,26 @@ def test_the_command_line_shown_gives_the_same_values(folder, slug, command):
             assert convert(item, filled.values[item.name]) == item.default  # the default is left out of the line
         else:
             assert convert(item, filled.values[item.name]) == convert(item, typed)
+
+
+def run_a_program(*, program: ProgramFile | None = None, count: int = 1) -> None:
+    """Run a program.
+
+    Args:
+        program: The program.
+        count: How often.
+    """
+
+
+def test_a_program_is_never_taken_from_the_page(folder):
+    assert [field["name"] for field in forms.fields(run_a_program)] == ["count"]
+    for texts, files in (({"program": ["mine.py"]}, {}), ({}, {"program": [upload("mine.py", b"import os")]})):
+        with pytest.raises(InputError, match="use the command line"):
+            forms.fill("any", "", run_a_program, texts, files, folder, folder / "work", None)
+    assert not list((folder / "inputs").iterdir())
+    assert forms.fill("any", "", run_a_program, {"count": ["2"]}, {}, folder, folder / "work", None).values == {
+        "count": "2"
+    }
 
 
 def test_what_is_left_empty_keeps_its_default(folder):

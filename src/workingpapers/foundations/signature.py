@@ -53,6 +53,8 @@ class Marker:
 
 InputFile = Annotated[Path, Marker("input_file")]
 """A file that must exist, be readable and not empty."""
+ProgramFile = Annotated[Path, Marker("program_file")]
+"""A Python file of the user's whose code will run; the web page never offers it."""
 OutputFile = Annotated[Path, Marker("output_file")]
 """A file that will be written; its folder must exist and be writable."""
 OutputFolder = Annotated[Path, Marker("output_folder")]
@@ -67,8 +69,8 @@ class Parameter:
 
     Args:
         name: Python name; the option is ``--`` and the name with dashes.
-        kind: ``text``, ``integer``, ``number``, ``flag``, ``choice``, ``input_file``, ``output_file``,
-            ``output_folder`` or ``path``.
+        kind: ``text``, ``integer``, ``number``, ``flag``, ``choice``, ``input_file``, ``program_file``,
+            ``output_file``, ``output_folder`` or ``path``.
         default: The default, or ``inspect.Parameter.empty`` where a value must be given.
         help: The docstring's sentence.
         positional: Whether it stands without a dash.
@@ -185,6 +187,10 @@ def _convert_one(parameter: Parameter, value: Any) -> Any:
             raise InputError(f"{label} is {text!r}{hint}")
         return text
     if kind == "input_file":
+        return check_readable(text)
+    if kind == "program_file":
+        if not text.endswith(".py"):
+            raise InputError(f"{label} is {text!r}, which is no Python file; name one that ends in .py.")
         return check_readable(text)
     if kind == "output_file":
         return check_writable(text)

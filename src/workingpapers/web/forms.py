@@ -38,8 +38,8 @@ class Filled:
 
 
 def fields(function: Callable[..., Any]) -> list[dict[str, Any]]:
-    """Return the fields of a command's form, as JSON types."""
-    return [_field(item) for item in parameters(function)]
+    """Return the fields of a command's form, as JSON types; programs to be run are for the command line alone."""
+    return [_field(item) for item in parameters(function) if item.kind != "program_file"]
 
 
 def fill(
@@ -73,6 +73,10 @@ def fill(
     for item in parameters(function):
         given = [text.strip() for text in texts.get(item.name, ()) if text.strip()]
         chosen = [file for file in files.get(item.name, ()) if file.filename]
+        if item.kind == "program_file":
+            if given or chosen:
+                raise InputError(f"{item.label} runs a program, which this page does not do; use the command line.")
+            continue
         if item.kind == "flag":
             if given and (wanted := _truth(item, given[-1])) != item.default:
                 values[item.name] = wanted
