@@ -71,12 +71,14 @@ def main() -> int:
 
 def take_a_check(browser: Any, address: str, folder: Path) -> None:
     """Take a check under way, then cancel it."""
+    from playwright.sync_api import expect
+
     page = browser.new_context(viewport={"width": 1280, "height": 480}, locale="en-US").new_page()
     page.goto(f"{address}/papers/condorcet_nash")
     page.locator("select[name=claim]").select_option("noise")
     page.get_by_label("Seeds").fill("100")
     page.get_by_role("button", name="Start the check").click()
-    page.wait_for_function("document.getElementById('remaining')?.textContent !== '–'", timeout=300_000)
+    expect(page.locator("#remaining")).not_to_have_text("–", timeout=300_000)
     page.screenshot(path=folder / "web-check.png")
     print(f"{folder / 'web-check'}.png")
     page.get_by_role("button", name="Cancel").click()

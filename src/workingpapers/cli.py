@@ -240,7 +240,8 @@ def _add_function(parser: argparse.ArgumentParser, slug: str, function: Callable
     names = {item.name for item in described}
     if "json" not in names:
         _json_option(parser)
-    parser.set_defaults(handler=_late("run_command"), function=function, parameters=described, slug=slug)
+    # Names that no parameter of a command can have.
+    parser.set_defaults(handler=_late("run_command"), _function=function, _parameters=described, _slug=slug)
 
 
 _METAVARS = {

@@ -161,7 +161,7 @@ def run_command(options: argparse.Namespace) -> int:
     from workingpapers.foundations.signature import RESERVED, convert
 
     values: dict[str, Any] = {}
-    for item in options.parameters:
+    for item in options._parameters:
         given = getattr(options, item.name)
         if given is None and not item.required:
             values[item.name] = item.default
@@ -170,11 +170,11 @@ def run_command(options: argparse.Namespace) -> int:
     reserved = {}
     import inspect
 
-    with work_progress(options.slug) as progress:
-        if "progress" in inspect.signature(options.function).parameters and "progress" in RESERVED:
+    with work_progress(options._slug) as progress:
+        if "progress" in inspect.signature(options._function).parameters and "progress" in RESERVED:
             reserved["progress"] = progress
-        with missing_packages(get(options.slug)):
-            outcome: Outcome = options.function(**values, **reserved)
+        with missing_packages(get(options._slug)):
+            outcome: Outcome = options._function(**values, **reserved)
     if options.json:
         return print_json(
             {"summary": outcome.summary, "files": [str(file) for file in outcome.files], **dict(outcome.data)}
@@ -219,37 +219,17 @@ def show_results(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace, runs: Sequence[Any]) -> int:
-    from workingpapers.foundations.outcome import Table
+    from workingpapers.replication.comparison import check_same_claim, comparison_table
     from workingpapers.replication.store import result_record
 
     for run in runs:
         if run.result is None:
             raise InputError(f"Run {run.id} is unfinished; 'papers check {run.slug}' goes on with it.")
     first, second = (result_record(run) for run in runs)
-    if (first["paper"], first["claim"]) != (second["paper"], second["claim"]):
-        raise InputError(
-            f"Run {first['run']} is about {first['paper']}/{first['claim']} and run {second['run']} about "
-            f"{second['paper']}/{second['claim']}; compare two runs of one claim."
-        )
+    check_same_claim(first, second)
     if options.json:
         return print_json([first, second])
-    rows: list[tuple[Any, ...]] = [("verdict", first["verdict"], second["verdict"])]
-    for index, item in enumerate(first["comparisons"]):
-        other = second["comparisons"][index] if index < len(second["comparisons"]) else {}
-        for name in ("improvement", "low", "high"):
-            rows.append((f"{name} over {item['against']}", item[name], other.get(name)))
-    for arm in first["arms"]:
-        values = [_mean(record["arms"].get(arm, {}).get(record["metric"], [])) for record in (first, second)]
-        rows.append((f"mean {first['metric']} of {arm}", *values))
-    for name in ("size", "seeds", "seconds", "code", "finished"):
-        rows.append((name, first[name], second[name]))
-    rows.append(("processor", *(record["environment"]["machine"]["processor"] for record in (first, second))))
-    versions = [record["environment"]["packages"] for record in (first, second)]
-    for package in sorted({*versions[0], *versions[1]}):
-        if versions[0].get(package) != versions[1].get(package):
-            rows.append((package, versions[0].get(package), versions[1].get(package)))
-    table = Table(("what", f"run {first['run']}", f"run {second['run']}"), rows, f"{first['paper']} · {first['claim']}")
-    print_table(console_for(), table)
+    print_table(console_for(), comparison_table(first, second))
     return 0
 
 
@@ -308,8 +288,3 @@ def _print_verdicts(console: Console, slug: str, records: Sequence[Mapping[str, 
             first = (record["claim"], verdict_text(record["verdict"])) if index == 0 else ("", "")
             table.add_row(*first, escaped(numbers[0]), escaped(numbers[1]), item["against"])
     console.print(table)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    finite = [value for value in values if value is not None]
-    return sum(finite) / len(finite) if finite else None

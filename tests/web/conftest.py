@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from starlette.testclient import TestClient
 from workingpapers.web.app import create_app
 from workingpapers.web.settings import Settings
 
+PROGRAM = "import sys; from workingpapers.cli import main; sys.exit(main())"
 BASE = "http://127.0.0.1:8765"
 
 
@@ -62,17 +64,38 @@ def wins(tmp_path):
     return file
 
 
+class Server:
+    """`papers serve` in a process of its own, which can be ended and started again at the same address."""
+
+    def __init__(self, folder):
+        self.folder, self.port, self.process = folder, 0, None
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, "serve", "--port", str(self.port), "--upload-limit", "1"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "WORKINGPAPERS_DATA": str(self.folder), "WORKINGPAPERS_DATABASE": ""},
+        )
+        self.address = self.process.stdout.readline().split()[-1].rstrip("/")
+        self.port = int(self.address.rpartition(":")[2])
+
+    def end(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        self.process.wait(30)
+        self.process.stdout.close()
+
+
 @pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    """A server in a process of its own with a data folder of its own; gives its address and the folder."""
-    folder = tmp_path_factory.mktemp("live")
-    program = (
-        "import argparse, sys; from workingpapers.web.commands import serve; sys.exit(serve(argparse.Namespace("
-        "host='127.0.0.1', port=0, token='', allow_host=[], upload_limit=1, open=False)))"
-    )
-    surroundings = {**os.environ, "WORKINGPAPERS_DATA": str(folder)}
-    surroundings.pop("WORKINGPAPERS_DATABASE", None)
-    server = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=surroundings)
-    yield server.stdout.readline().split()[-1].rstrip("/"), folder
-    server.terminate()
-    server.wait(30)
+def server(tmp_path_factory):
+    """A server with a data folder of its own."""
+    started = Server(tmp_path_factory.mktemp("live"))
+    yield started
+    started.end()
+
+
+@pytest.fixture(scope="module")
+def live(server):
+    """The address of a server and its data folder."""
+    return server.address, server.folder

@@ -85,6 +85,55 @@ def test_a_preview_names_what_changes_and_what_is_rejected(tmp_path, records):
     assert str(tmp_path) not in json.dumps(found)
 
 
+PAIRS = """title,authors,doi,arxiv,abstract
+{gadget},Cy Wu,10.1234/gadgets,,
+An unrelated study of gadgets at scale II,Cy Wu,,2601.00001,
+"""
+JOINING = """title,authors,doi,arxiv,abstract
+Gadgets revisited,Cy Wu,10.1234/gadgets,2601.00001,{abstract}
+Gizmos of the third kind,Di Xu,10.1234/gizmos,,
+Gizmos of the third kind and more,Di Xu,10.1234/gizmos,2601.00002,
+{gadget},Cy Wu,,,
+"""
+
+
+def test_a_preview_says_exactly_what_the_import_then_does(tmp_path, records):
+    gadget = RECORDS[1].title
+    first, second, third = (tmp_path / f"{name}.csv" for name in ("first", "second", "third"))
+    first.write_text(PAIRS.format(gadget=gadget), encoding="utf-8")
+    second.write_text(JOINING.format(gadget=gadget, abstract="We look again. " * 9), encoding="utf-8")
+    third.write_text("title,authors,arxiv\nGizmos of another name,Di Xu,2601.00002\n", encoding="utf-8")
+    import_files([(first, "first.csv")], keep=True, tell=lambda event: None)
+    count = len(records())
+    files = [(second, "second.csv"), (third, "third.csv"), (second, "second.csv")]
+    said = import_files(files, keep=False, tell=lambda event: None)
+    assert len(records()) == said["records"] == count
+    done = import_files(files, keep=True, tell=lambda event: None)
+    assert (done["read"], done["new"], done["records"]) == (9, 1, count)  # one is new, and two become one
+    assert {**said, "kept": True, "records": count} == done
+
+
+def test_a_preview_neither_waits_for_a_writer_nor_makes_one_wait(tmp_path):
+    file = tmp_path / "x.csv"
+    file.write_bytes(content("csv", tmp_path))
+    other = library.open_catalog()
+    written = []
+
+    def write_meanwhile(event):
+        with other.writing():
+            other.set_meta("written", str(len(written)))
+        written.append(other.get_meta("written"))
+
+    try:
+        other._connection.execute("PRAGMA busy_timeout = 0")
+        with other.writing():
+            assert import_files([(file, "x.csv")], keep=False, tell=lambda event: None)["new"] == 2
+        import_files([(file, "x.csv")], keep=False, tell=write_meanwhile)
+    finally:
+        other.close()
+    assert written
+
+
 def test_several_files_are_one_import(client, ended, tmp_path):
     files = [("files", ("a.bib", content("bibtex", tmp_path))), ("files", ("b.csv", content("csv", tmp_path)))]
     job = ended(client, client.post("/api/imports", files=files).json()["id"])

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import sys
 
 import pytest
@@ -59,6 +60,7 @@ def test_a_check_tells_its_progress_and_its_verdict_is_kept(talk):
 
         async def progress(done, total, message):
             told.append((done, total))
+            assert message == "noise" if done == 0 else re.fullmatch(r"noise: .+, seed \d", message)
 
         wanted = {"paper": "condorcet_nash", "claims": ["noise"], "seeds": 2}
         checked = content(await client.call_tool("check", wanted, progress_callback=progress))

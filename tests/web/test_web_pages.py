@@ -75,6 +75,25 @@ def test_facets_narrow_the_hits_and_their_counts_are_true(client):
     assert client.get("/", params={"verdict": "maybe"}).status_code == 400
 
 
+@pytest.mark.parametrize("scope", ["library", "all"])
+def test_a_word_that_is_mistyped_is_corrected_and_one_that_is_unfinished_is_not(client, scope):
+    page = client.get("/", params={"q": "counterfactaul", "scope": scope}).text
+    assert "<em>counterfactual</em></a>?" in page
+    page = client.get("/", params={"q": "counterfactual resid", "scope": scope}).text
+    assert "Did you mean" not in page
+    assert "Residual" in page
+
+
+def test_an_area_is_the_first_part_of_a_topic_and_not_any_word_of_it(client):
+    def total(**asked):
+        return client.get("/api/search", params={"scope": "library", **asked}).json()["total"]
+
+    areas = {paper.topic.split(" · ")[0] for paper in all_papers()}
+    assert total() == sum(total(area=area) for area in areas) == len(all_papers())
+    assert total(area="Machine Learning") == total(area="Privacy") == 0
+    assert total(area="social aspects") == total(area="Social Aspects") > 0
+
+
 def test_facets_of_the_whole_catalog(client):
     add(
         *(

@@ -384,6 +384,8 @@ def test_uploads_over_the_limit_are_refused_with_and_without_a_declared_length(s
         answer = client.post(path, files={"preferences": ("x.csv", large), "files": ("x.csv", large)})
         assert answer.status_code == 413
         assert "larger than 20000 bytes" in answer.text
+        # A length that is declared is refused before anything has come.
+        assert client.post(path, content=b"x", headers={"content-length": "20001"}).status_code == 413
 
         def chunks():
             yield b'--x\r\nContent-Disposition: form-data; name="preferences"; filename="x.csv"\r\n\r\n'

@@ -13,10 +13,10 @@ from starlette.datastructures import FormData, UploadFile
 
 from workingpapers.catalog.papers import all_papers
 from workingpapers.foundations.errors import InputError
+from workingpapers.replication.comparison import comparison_table
 from workingpapers.web import actions, forms, reading
 from workingpapers.web.actions import Web
 from workingpapers.web.catalog import Question, Results, record_json
-from workingpapers.web.comparison import comparison_table
 from workingpapers.web.errors import Missing, find_paper
 
 LONGEST_QUERY = 500

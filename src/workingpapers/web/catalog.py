@@ -6,17 +6,19 @@ import queue
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 from workingpapers.catalog import library, semantic
-from workingpapers.catalog.backend import Backend
+from workingpapers.catalog.backend import Backend, Filters
 from workingpapers.catalog.papers import all_papers, get
+from workingpapers.catalog.query import parse
 from workingpapers.catalog.records import Record, keys
 from workingpapers.catalog.searching import Answer, Hit
 from workingpapers.catalog.similar import similar
 from workingpapers.catalog.sqlite import SQLiteBackend
+from workingpapers.catalog.suggesting import suggestion
 from workingpapers.foundations.errors import InputError
 from workingpapers.web.evidence import Evidence
 
@@ -152,6 +154,7 @@ class Catalog:
                 as_you_type=question.typing or question.unfinished,
                 engine="bm25" if question.typing else "auto",
             )
+            answer = _with_suggestion(backend, question, answer)
             numbers = _numbers(backend, [hit.record for hit in answer.hits])
         hits = [_found(hit, number, verdicts) for hit, number in zip(answer.hits, numbers, strict=True)]
         return Results(
@@ -223,13 +226,18 @@ class Catalog:
         answer = library.search(
             self._own,
             question.text,
-            topic=question.topic or question.area,
+            topic=question.topic,
             author=question.author,
             limit=OWN_LIMIT,
             as_you_type=question.typing or question.unfinished,
             engine="bm25",
         )
-        everything = [_found(hit, 0, verdicts) for hit in answer.hits]
+        answer = _with_suggestion(self._own, question, answer)
+        everything = [
+            _found(hit, 0, verdicts)
+            for hit in answer.hits
+            if not question.area or area_of(hit.record.topic).casefold() == question.area.casefold()
+        ]
         if not question.text.strip():
             everything.sort(key=lambda found: (get(found.hit.record.slug).area, found.hit.record.slug))
         hits = [
@@ -279,6 +287,21 @@ def short_byline(record: Record) -> str:
     return ", ".join(record.authors[:SHOWN_AUTHORS]) + " et al."
 
 
+def _with_suggestion(backend: Backend, question: Question, answer: Answer) -> Answer:
+    """Return an answer with other words where the last one, taken as a beginning, begins none that is known."""
+    beginnings = parse(question.text, as_you_type=True)
+    if answer.suggestion or question.typing or not question.unfinished or not beginnings:
+        return answer
+    if not beginnings[-1].prefix or backend.match(beginnings[-1:], Filters(), 1):
+        return answer
+    return replace(answer, suggestion=suggestion(backend, question.text, parse(question.text)))
+
+
+def area_of(topic: str) -> str:
+    """Return the first part of a topic."""
+    return topic.split(" · ")[0]
+
+
 def catch_up() -> None:
     """Bring the index for search by meaning up to date where few records wait; many are left to ``papers index``."""
     from workingpapers.catalog_commands import AUTOMATIC
@@ -310,7 +333,7 @@ def _numbers(backend: Backend, records: Sequence[Record]) -> list[int]:
 def _areas(topics: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     counts: Counter[str] = Counter()
     for topic, count in topics:
-        counts[topic.split(" · ")[0]] += count
+        counts[area_of(topic)] += count
     return counts.most_common(8)
 
 

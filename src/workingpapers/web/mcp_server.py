@@ -118,7 +118,8 @@ def build_server(settings: Settings | None = None) -> MCPServer[Web]:
                 progress = (told or {}).get("progress", {})
                 if progress.get("total") and progress["done"] != done:
                     done = progress["done"]
-                    message = f"{progress['claim']}: {progress['arm']}, seed {progress['seed']}"
+                    arm = f": {progress['arm']}, seed {progress['seed']}" if progress["arm"] else ""
+                    message = progress["claim"] + arm
                     await context.report_progress(progress["done"], progress["total"], message)
         except asyncio.CancelledError:
             await asyncio.shield(web.jobs.cancel(job.id))

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from workingpapers.catalog.records import Record
+from workingpapers.replication.comparison import comparison_table
 from workingpapers.web import reading
 from workingpapers.web.api import LONGEST_QUERY, MOST_HITS, found_record, found_result, web_of
 from workingpapers.web.catalog import Question, raise_unknown_verdict
-from workingpapers.web.comparison import comparison_table
 from workingpapers.web.errors import Missing, find_paper
 from workingpapers.web.evidence import figure_svg
 from workingpapers.web.rendering import THEMES, render

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,13 @@ def table(value: Table | dict[str, Any]) -> Markup:
     return Markup(render_table(value).replace('<div class="scroll">', named, 1))
 
 
+def short_topics(pairs: Sequence[tuple[str, int]]) -> dict[str, str]:
+    """Return topic -> its last part, for those that it tells apart from the others."""
+    parts = {topic: topic.split(" · ")[-1] for topic, _ in pairs}
+    counts = Counter(parts.values())
+    return {topic: part for topic, part in parts.items() if counts[part] == 1}
+
+
 def moment(text: str | None) -> str:
     """Return an ISO time to the minute."""
     return text[:16].replace("T", " ") + " UTC" if text else "–"
@@ -115,4 +124,4 @@ _environment.filters.update(
     cell=format_cell,
     group=lambda number: f"{number:,}",
 )
-_environment.globals.update(address=address, improvement=improvement, marked=prose.rich)
+_environment.globals.update(address=address, improvement=improvement, marked=prose.rich, short_topics=short_topics)

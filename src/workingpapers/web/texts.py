@@ -69,6 +69,7 @@ _TEXTS: dict[str, tuple[str, str]] = {
     ),
     "copy": ("Copy", "复制"),
     "copied": ("Copied", "已复制"),
+    "paper.parts": ("On this page", "本页内容"),
     "paper.figures": ("The paper's own figures, at its own scale", "论文自己的数据（论文自身规模）"),
     "measured": ("Measured here", "此处测得"),
     "measured.headline": ("Headline claim", "主要论断"),

@@ -27,7 +27,7 @@ function onKey(event) {
   const typing = event.target.closest("input, select, textarea");
   if (event.key === "/" && !typing) {
     event.preventDefault();
-    if (box) { box.focus(); box.select(); } else location.assign("/");
+    if (box) { box.focus(); box.select(); } else location.assign("/#q");
     return;
   }
   if (!box || (typing && event.target !== box)) return;
@@ -101,6 +101,7 @@ document.addEventListener("click", onClick);
 document.addEventListener("htmx:afterSwap", (event) => renderFormulas(event.target));
 document.addEventListener("DOMContentLoaded", () => {
   renderFormulas(document);
+  if (location.hash === "#q") document.getElementById("q")?.focus(); // "/" was pressed on another page
   const live = document.getElementById("live");
   if (live) followJob(live);
 });

@@ -19,11 +19,7 @@ def comparison_table(first: Mapping[str, Any], second: Mapping[str, Any]) -> Tab
     Raises:
         InputError: They are about different claims.
     """
-    if (first["paper"], first["claim"]) != (second["paper"], second["claim"]):
-        raise InputError(
-            f"Run {first['run']} is about {first['paper']}/{first['claim']} and run {second['run']} about "
-            f"{second['paper']}/{second['claim']}; compare two runs of one claim."
-        )
+    check_same_claim(first, second)
     rows: list[tuple[Any, ...]] = [("verdict", first["verdict"], second["verdict"])]
     others = {item["against"]: item for item in second["comparisons"]}
     for item in first["comparisons"]:
@@ -42,6 +38,15 @@ def comparison_table(first: Mapping[str, Any], second: Mapping[str, Any]) -> Tab
         if versions[0].get(package) != versions[1].get(package):
             rows.append((package, versions[0].get(package), versions[1].get(package)))
     return Table(("what", f"run {first['run']}", f"run {second['run']}"), rows, f"{first['paper']} · {first['claim']}")
+
+
+def check_same_claim(first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
+    """Raise an InputError where two result records are about different claims."""
+    if (first["paper"], first["claim"]) != (second["paper"], second["claim"]):
+        raise InputError(
+            f"Run {first['run']} is about {first['paper']}/{first['claim']} and run {second['run']} about "
+            f"{second['paper']}/{second['claim']}; compare two runs of one claim."
+        )
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
