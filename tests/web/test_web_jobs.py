@@ -70,7 +70,7 @@ def test_a_cancelled_check_keeps_what_it_finished_and_resumes_with_the_rest(clie
     assert run.status == "unfinished"
     kept = {(item.seed, item.arm): item.seconds for item in store.outcomes(run.id)}
     assert len(kept) >= 2
-    store.set_seeds(run.id, 3)
+    store.set_seeds(run.id, 5)  # another number than the size's own
     resumed = client.post(f"/api/results/{run.id}/resume")
     assert resumed.status_code == 202
     job = ended(client, resumed.json()["id"])
@@ -79,6 +79,7 @@ def test_a_cancelled_check_keeps_what_it_finished_and_resumes_with_the_rest(clie
     assert run.status == "complete"
     after = {(item.seed, item.arm): item.seconds for item in store.outcomes(run.id)}
     assert {key: after[key] for key in kept} == kept  # not run again
+    assert {seed for seed, _ in after} == {0, 1, 2, 3, 4}
     assert client.post(f"/api/results/{run.id}/resume").status_code == 400
 
 
