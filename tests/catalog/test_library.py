@@ -93,6 +93,16 @@ def test_phrase_prefix_diacritics_and_filters(catalog):
     assert dict(search(catalog, "private").topics) == {"Social Aspects · Privacy": 1, "Deep Learning · Models": 1}
 
 
+def test_an_area_is_the_whole_first_part_of_a_topic(catalog):
+    other = Record(title="Deep maps of private flow", topic="Earth · Deep Learning · Models", authors=("B",))
+    longer = Record(title="Private deep flow again", topic="Deep Learning Theory · Flow", authors=("C",))
+    put(catalog, *PAPERS, other, longer)
+    assert titles(search(catalog, "private flow", area="deep learning")) == ["Flow map matching for fast samplers"]
+    assert titles(search(catalog, "", area="Deep Learning")) == ["Flow map matching for fast samplers"]
+    assert titles(search(catalog, "private", area="deep")) == []
+    assert len(search(catalog, "private", topic="deep learning").hits) == 3
+
+
 @pytest.mark.parametrize("query", ["检索", "论文", "索的方", "法", "王小明"])
 def test_cjk_is_found_by_substring(catalog, query):
     put(catalog, *PAPERS)

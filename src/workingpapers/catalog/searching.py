@@ -106,6 +106,7 @@ def search(
     *,
     topic: str = "",
     author: str = "",
+    area: str = "",
     limit: int = 10,
     as_you_type: bool = False,
     engine: Engine = "auto",
@@ -121,6 +122,7 @@ def search(
         query: Words, ``"phrases"``, ``prefix*``, CJK substrings.
         topic: Words of the topic that a hit must have, in order.
         author: Words of an author's name that a hit must have, in order.
+        area: First part of the topic that a hit must have, whole.
         limit: Most hits to return.
         as_you_type: Whether the last word is unfinished.
         engine: ``"bm25"``, ``"semantic"``, ``"hybrid"``, or ``"auto"``: hybrid where it is installed and indexed.
@@ -129,11 +131,11 @@ def search(
         InputError: An engine that is not installed or has no index yet.
     """
     terms = parse(query, as_you_type=as_you_type)
-    filters = Filters(topic=topic, author=author)
+    filters = Filters(topic=topic, author=author, area=area)
     if query.strip() and not terms:
         return Answer([], 0, False, True, [], [])
     if not terms:
-        wanted = max(limit, FACETED_HITS) if topic or author else limit
+        wanted = max(limit, FACETED_HITS) if filters != Filters() else limit
         return newest(backend, filters, limit, wanted)
     english = in_english(query)
     translated = english if english != query else ""
@@ -151,7 +153,7 @@ def search(
         rankings["every term"] = list(found.ranked[: found.complete])  # a name, an acronym: exact words are meant
     if index:
         meant = index.search(translated or query, found.ranked)
-        nearest = meant.late if topic or author else meant.late[:MEANT_MATCHES]
+        nearest = meant.late if filters != Filters() else meant.late[:MEANT_MATCHES]
         records |= backend.fetch([number for number in nearest if number not in records])
         kept = {number for number, record in records.items() if passes(record, filters)}
         rankings["late"] = [number for number in meant.late if number in kept]
@@ -184,10 +186,14 @@ def lexical(backend: Backend, terms: Sequence[Term], filters: Filters, enough: i
     """
     frequencies = [frequency(backend, term) for term in terms] if len(terms) > 1 else [1.0]
     found = candidates(backend, terms, frequencies, filters, enough)
-    scores = bm25(backend.fetch(found.numbers), terms, frequencies, backend.last())
-    every = set(found.numbers[: found.complete])
+    # The database finds an area's words anywhere in a topic.
+    records = {
+        number: record for number, record in backend.fetch(found.numbers).items() if in_area(record, filters.area)
+    }
+    scores = bm25(records, terms, frequencies, backend.last())
+    every = {number for number in found.numbers[: found.complete] if number in records}
     ranked = sorted(scores, key=lambda number: (number not in every, -scores[number], -number))
-    return Lexical(ranked, scores, found.complete, found.capped)
+    return Lexical(ranked, scores, len(every), found.capped)
 
 
 def fuse(rankings: Mapping[str, Sequence[int]]) -> dict[int, float]:
@@ -208,7 +214,9 @@ def fuse(rankings: Mapping[str, Sequence[int]]) -> dict[int, float]:
 
 def passes(record: Record, filters: Filters) -> bool:
     """Return whether a record has the facets, as the database would."""
-    wanted = ((filters.topic, record.topic), (filters.area, record.topic), (filters.author, "; ".join(record.authors)))
+    if not in_area(record, filters.area):
+        return False
+    wanted = ((filters.topic, record.topic), (filters.author, "; ".join(record.authors)))
     for words, text in wanted:
         term = parse(f'"{words}"')[:1] if words else []
         if term and not occurrences(" ".join("".join(c if c.isalnum() else " " for c in fold(text)).split()), term[0]):
@@ -216,12 +224,17 @@ def passes(record: Record, filters: Filters) -> bool:
     return True
 
 
+def in_area(record: Record, area: str) -> bool:
+    """Return whether the first part of a record's topic is `area`; any record is in the empty one."""
+    return not area.strip() or fold(record.topic.split(" · ")[0]).strip() == fold(area).strip()
+
+
 def newest(backend: Backend, filters: Filters, limit: int, wanted: int) -> Answer:
     """Return the newest records that pass the filters."""
     numbers = backend.match([], filters, wanted + 1)
     records = backend.fetch(numbers[:wanted])
     filtered = filters != Filters()
-    shown = [records[number] for number in numbers[:wanted]]
+    shown = [records[number] for number in numbers[:wanted] if in_area(records[number], filters.area)]
     topics = Counter(record.topic for record in shown if record.topic) if filtered else Counter[str]()
     authors = Counter(name for record in shown for name in record.authors) if filtered else Counter[str]()
     return Answer(

@@ -148,7 +148,8 @@ class Catalog:
             answer = library.search(
                 backend,
                 question.text,
-                topic=question.topic or question.area,
+                topic=question.topic,
+                area=question.area,
                 author=question.author,
                 limit=question.limit,
                 as_you_type=question.typing or question.unfinished,
@@ -228,16 +229,13 @@ class Catalog:
             question.text,
             topic=question.topic,
             author=question.author,
+            area=question.area,
             limit=OWN_LIMIT,
             as_you_type=question.typing or question.unfinished,
             engine="bm25",
         )
         answer = _with_suggestion(self._own, question, answer)
-        everything = [
-            _found(hit, 0, verdicts)
-            for hit in answer.hits
-            if not question.area or area_of(hit.record.topic).casefold() == question.area.casefold()
-        ]
+        everything = [_found(hit, 0, verdicts) for hit in answer.hits]
         if not question.text.strip():
             everything.sort(key=lambda found: (get(found.hit.record.slug).area, found.hit.record.slug))
         hits = [
