@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from workingpapers.foundations.files import whole_file
 from workingpapers.foundations.outcome import Figure, Table
 from workingpapers.foundations.report import Section, heading, paragraph, write_report
 from workingpapers.replication.judge import t_interval
+
+LABEL_WIDTH = 30  # characters of a line below an axis, whose half of the figure also holds the names
+NAME_WIDTH = 26
 
 
 def write_claim_report(folder: Path, title: str, records: Sequence[Mapping[str, Any]]) -> list[Path]:
@@ -103,7 +107,7 @@ def provenance_table(record: Mapping[str, Any]) -> Table:
 def claim_figure(record: Mapping[str, Any]) -> str:
     """Return the SVG of a judged claim: points of each seed beside the interval of the improvement."""
     arms = list(record["arms"])
-    with canvas(8.2, 1.5 + 0.42 * max(len(arms), 2), columns=2) as figure:
+    with canvas(8.2, 1.7 + 0.46 * max(len(arms), 2), columns=2) as figure:
         points, improvement = figure.axes
         _draw_points(points, record, arms)
         _draw_improvement(improvement, record)
@@ -125,10 +129,10 @@ def _draw_points(axes: Any, record: Mapping[str, Any], arms: list[str]) -> None:
             axes.plot([mean], [height], marker="D", color=color, markersize=6, markeredgecolor="white")
     if not _baselines(record):
         axes.axvline(float(record["against"]), linestyle=":", color="#010203", linewidth=1.1)
-    axes.set_yticks(range(len(shown)), [arm.replace("_", " ") for arm in reversed(shown)])
+    axes.set_yticks(range(len(shown)), [fill(arm.replace("_", " "), NAME_WIDTH) for arm in reversed(shown)])
     axes.set_ylim(-0.6, len(shown) - 0.4)
     unit = f" ({record['unit']})" if record["unit"] else ""
-    axes.set_xlabel(f"{record['metric'].replace('_', ' ')}{unit}, {record['direction']} is better")
+    axes.set_xlabel(fill(f"{record['metric'].replace('_', ' ')}{unit}, {record['direction']} is better", LABEL_WIDTH))
     axes.grid(axis="x")
 
 
@@ -144,11 +148,12 @@ def _draw_improvement(axes: Any, record: Mapping[str, Any]) -> None:
     axes.axvline(0, color="#010203", linewidth=0.8)
     axes.axvline(scale * record["margin"], color="#010203", linewidth=1.1, linestyle="--")
     axes.set_yticks(
-        range(len(comparisons)), [f"over {item['against']}".replace("_", " ") for item in reversed(comparisons)]
+        range(len(comparisons)),
+        [fill(f"over {item['against']}".replace("_", " "), NAME_WIDTH) for item in reversed(comparisons)],
     )
     axes.set_ylim(-0.6, len(comparisons) - 0.4)
     unit = {"ratio": "%", "proportion": "percentage points"}.get(record["effect"], record["unit"])
-    axes.set_xlabel(f"improvement{f' ({unit})' if unit else ''}")
+    axes.set_xlabel(fill(f"improvement{f' ({unit})' if unit else ''}", LABEL_WIDTH))
     axes.grid(axis="x")
 
 
