@@ -12,6 +12,7 @@ that is held.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import os
 import shutil
 import tempfile
@@ -355,6 +356,12 @@ def quiet() -> Iterator[None]:
             datasets.enable_progress_bars()
 
 
+def cache_name(model: Any) -> str:
+    """Return what a model calls its cache, as argument and as output: transformers is renaming it."""
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return "cache" if "cache" in inspect.signature(inner.forward).parameters else "past_key_values"
+
+
 def _convert(source: Path, target: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
@@ -387,16 +394,16 @@ def _batches(
 
 def _windows(model: Any, ids: Tensor, mask: Tensor, window: int) -> Iterator[tuple[int, Tensor]]:
     """Yield each window's first position and its logits, shape (batch, window, vocabulary)."""
-    positions, cache = _positions(mask), None
+    positions, cache, name = _positions(mask), None, cache_name(model)
     length = ids.shape[1]
     with torch.no_grad():
         for begin in range(0, length, window):
             stop = min(begin + window, length)
             out = model(
                 input_ids=ids[:, begin:stop], attention_mask=mask[:, :stop], position_ids=positions[:, begin:stop],
-                past_key_values=cache, use_cache=length > window,
+                use_cache=length > window, **{name: cache},
             )  # fmt: skip
-            cache = out.past_key_values if length > window else None
+            cache = out[name] if length > window else None
             yield begin, out.logits
 
 

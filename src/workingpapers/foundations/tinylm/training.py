@@ -137,7 +137,7 @@ def train(recipe: Recipe, progress: Progress = silent) -> tuple[Any, Any]:
             report_to=[],
             use_cpu=not torch.cuda.is_available(),
             bf16=False,
-            gradient_checkpointing=False,
+            activation_checkpointing=False,
             disable_tqdm=True,
             seed=recipe.seed,
         )

@@ -14,10 +14,10 @@ from typing import IO, Any
 
 from filelock import FileLock, Timeout
 
+from workingpapers.foundations.conversations import Prompt, plain_text
 from workingpapers.foundations.errors import InputError
 from workingpapers.foundations.files import cache_directory
 from workingpapers.foundations.progress import Progress, silent
-from workingpapers.preferences.dpprefsyn.texts import Prompt, plain_text
 
 
 @dataclass(frozen=True)

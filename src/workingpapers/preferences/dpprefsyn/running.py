@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from workingpapers.foundations.conversations import Prompt
 from workingpapers.foundations.errors import InputError
 from workingpapers.foundations.files import cache_directory, check_writable, whole_file, write_secret
 from workingpapers.foundations.outcome import Outcome, Table
@@ -23,7 +24,6 @@ from workingpapers.preferences.dpprefsyn.pictures import margin_picture, mixture
 from workingpapers.preferences.dpprefsyn.synthesis import Synthesis, embed_all, label_responses
 from workingpapers.preferences.dpprefsyn.texts import (
     Preference,
-    Prompt,
     read_pool,
     read_preferences,
     read_prompts,

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workingpapers.foundations.conversations import Prompt, reply_like
 from workingpapers.foundations.errors import InputError
 from workingpapers.foundations.progress import Progress, part, silent
 from workingpapers.preferences.dpprefsyn.mechanisms import check_unit_rows
 from workingpapers.preferences.dpprefsyn.mixture import RewardMixture, Rewards
-from workingpapers.preferences.dpprefsyn.texts import Prompt, reply_like, text_to_embed
+from workingpapers.preferences.dpprefsyn.texts import text_to_embed
 
 Embed = Callable[[Sequence[str]], NDArray[np.floating]]
 """``embed(texts) -> unit rows of shape (n, d)``."""
