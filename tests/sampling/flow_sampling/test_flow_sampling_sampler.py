@@ -264,3 +264,14 @@ def test_gradients_that_are_not_finite_are_told_with_their_round():
     torch.nn.init.constant_(sampler.network.layers[-1].bias, -200.0)
     with pytest.raises(InputError, match="round 1"):
         sampler.fit(1, **FAST)
+
+
+def test_long_gradients_are_shortened_and_short_ones_left():
+    density = densities.gaussian([3.0, 0.0], 0.2)
+    sampler = FlowSampler(density, clip=40.0).fit(1, **FAST)
+    true = density.score(sampler.buffer.points)
+    length = torch.linalg.vector_norm(true, dim=-1)
+    kept = torch.linalg.vector_norm(sampler.buffer.gradients, dim=-1)
+    assert float(length.max()) > 60
+    assert torch.allclose(kept, length.clamp(max=40.0), rtol=1e-4)
+    assert torch.allclose(sampler.buffer.gradients, true * (kept / length)[:, None], rtol=1e-4, atol=1e-4)
