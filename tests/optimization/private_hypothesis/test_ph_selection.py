@@ -72,9 +72,11 @@ def test_the_score_of_the_choice_is_close_to_the_least_as_often_as_promised():
 def test_every_method_finds_the_candidate_that_many_records_point_to(method, options):
     rng = np.random.default_rng(2)
     data = rng.choice(3, 5000, p=TABLE[1])
-    found = select_hypothesis(TABLE, data, 5.0, method=method, **options)
-    assert found.index == 1
-    np.testing.assert_array_equal(found.hypothesis, TABLE[1])
+    # The noise is secure and has no seed; the sparse vector, with few draws, misses in one run of sixty.
+    runs = [select_hypothesis(TABLE, data, 5.0, method=method, **options) for _ in range(20)]
+    right = [found for found in runs if found.index == 1]
+    assert len(right) >= (15 if method == "sparse_vector" else 20)
+    np.testing.assert_array_equal(right[0].hypothesis, TABLE[1])
 
 
 def test_choices_without_privacy():
