@@ -91,3 +91,13 @@ def test_the_address_is_announced():
     lines = commands.announced(Settings(host="192.168.0.2", token="x" * 20), 80)
     assert lines[0].endswith(f" http://192.168.0.2:80/?token={'x' * 20}")
     assert any("not encrypted" in line for line in lines)
+
+
+def test_accepted_connections_do_not_wait_to_fill_packets():
+    from workingpapers.web.commands import _listen
+
+    listener = _listen("127.0.0.1", 0)
+    try:
+        assert listener.proto == socket.IPPROTO_TCP  # asyncio sets TCP_NODELAY where this is named
+    finally:
+        listener.close()
