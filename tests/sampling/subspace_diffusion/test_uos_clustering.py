@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 from sklearn.cluster import KMeans
 from sklearn.linear_model import Lasso
 
 from workingpapers.foundations.errors import InputError
 from workingpapers.sampling.subspace_diffusion.clustering import (
     SubspaceClustering,
+    code_length,
     spectrum_dimension,
     without_repeats,
 )
@@ -151,3 +153,24 @@ def test_zero_samples_are_refused_or_ignored():
     data, labels, _ = three()
     data[0] = 0
     assert clustering_accuracy(labels[1:], SubspaceClustering(3, 3).fit(data).labels_[1:]) == 1
+
+
+def test_the_code_length_is_the_deviance_of_gaussians_of_two_variances():
+    data, labels, bases = three(dims=(2, 3), each=40, dim=6, noise=0.1)
+    deviance, spectra, kept = 0.0, [], []
+    for number, true in enumerate(bases):
+        cluster = data[labels == number]
+        _, singular, right = np.linalg.svd(cluster, full_matrices=False)
+        dim = true.shape[1]
+        basis = right[:dim].T
+        along = (singular[:dim] ** 2).sum() / (len(cluster) * dim)
+        across = (singular[dim:] ** 2).sum() / (len(cluster) * (6 - dim))
+        covariance = along * basis @ basis.T + across * (np.eye(6) - basis @ basis.T)
+        deviance -= 2 * multivariate_normal(np.zeros(6), covariance).logpdf(cluster).sum()
+        spectra.append(singular)
+        kept.append(basis)
+    length, left_out = code_length(kept, spectra, np.array([40, 40]), 6)
+    assert length == pytest.approx(deviance - 80 * 6 * (1 + np.log(2 * np.pi)), rel=1e-10)
+    energy = [(one**2).sum() for one in spectra]
+    off = (spectra[0][2:] ** 2).sum() + (spectra[1][3:] ** 2).sum()
+    assert left_out == pytest.approx(off / sum(energy))
