@@ -44,7 +44,7 @@ def run(
         rank: Largest rank of a layer.
         temperature: How hard modes are pruned: 1 is the Bayes posterior, 0 is plain LoRA; 0.1 may suit data sets of
             a few thousand targets.
-        modules: Names of the linear modules to adapt, such as q_proj,v_proj; all but the output head by default.
+        modules: Names of the linear modules to adapt, such as q_proj v_proj; all but the output head by default.
         targets: Number of independent training targets that friction is weighed against; by default the tokens of all
             completions.
         warmup: Share of the steps over which the temperature rises.
