@@ -291,3 +291,17 @@ def test_an_additive_model_that_is_not_finite_is_told_in_a_sentence(monkeypatch,
     monkeypatch.setattr(sampler_module, "additive_fit", spoiled)
     with pytest.raises(InputError, match="no finite numbers"):
         sampler.fit()
+
+
+@pytest.mark.parametrize("ranks", [3, 6])
+def test_a_mixture_on_which_the_ito_term_diverges_is_fitted_without_it(ranks):
+    mixture = GaussianMixture([[-1.0, -1.0], [1.0, 1.0]], math.sqrt(0.5))
+    settings = Settings(ranks=ranks, steps=100, batch=1500)
+    sampler = HJBSampler(mixture, settings).fit()
+    assert sampler.fell_back
+    drawn = sampler.sample(20_000)
+    weights = (drawn.log_weights - drawn.log_weights.max()).exp()
+    error = float(weights.std() / weights.mean()) / math.sqrt(len(weights))
+    assert abs(drawn.log_partition) < 5 * error < 0.2
+    with pytest.raises(InputError, match="finite numbers"):
+        HJBSampler(mixture, replace(settings, fallback=False)).fit()

@@ -19,18 +19,23 @@ from workingpapers.foundations.lazy import lazy_names
 
 __all__ = [
     "AdjointSampler",
+    "DenoisedSampler",
     "FlowSampler",
     "MeanFree",
+    "PathSampler",
     "ReplayBuffer",
     "Round",
     "WeightedSamples",
     "adjoint_sampling_target",
     "flow_sampling_target",
+    "noised_score",
 ]
 __getattr__ = lazy_names(
     __name__,
     {
         "adjoint": ["AdjointSampler", "adjoint_sampling_target"],
+        "denoised": ["DenoisedSampler", "noised_score"],
+        "paths": ["PathSampler"],
         "replay": ["ReplayBuffer", "Round"],
         "sampler": ["FlowSampler"],
         "targets": ["MeanFree", "flow_sampling_target"],

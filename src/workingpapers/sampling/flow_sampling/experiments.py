@@ -16,6 +16,8 @@ from workingpapers.foundations.manifolds import Manifold, Sphere
 from workingpapers.foundations.progress import Progress, part, silent
 from workingpapers.foundations.transport import wasserstein, wasserstein_1d
 from workingpapers.sampling.flow_sampling.adjoint import AdjointSampler
+from workingpapers.sampling.flow_sampling.denoised import DenoisedSampler
+from workingpapers.sampling.flow_sampling.paths import PathSampler, Reference
 from workingpapers.sampling.flow_sampling.replay import ReplaySampler
 from workingpapers.sampling.flow_sampling.sampler import FlowSampler
 from workingpapers.sampling.flow_sampling.targets import MeanFree, flow_sampling_target
@@ -108,6 +110,78 @@ def learned(
     sampler.fit(
         rounds, updates=updates, new_samples=new_samples, steps=steps, batch=512, progress=part(progress, 0.0, 0.9)
     )
+    drawn = sampler.sample(JUDGED, steps=steps, generator=torch.Generator().manual_seed(1000 + seed))
+    return {**judged(drawn, target, seed), "gradients": float(sampler.evaluations)}
+
+
+def paths(
+    seed: int,
+    progress: Progress = silent,
+    *,
+    reference: Reference,
+    scale: float,
+    batch: int,
+    target: Name = "ring",
+    loss: Literal["kl", "log-variance"] = "kl",
+    steps: int = 32,
+    rounds: int,
+    updates: int,
+    new_samples: int,
+) -> dict[str, float]:
+    """Train a sampler on whole paths with as many gradients, and judge its samples.
+
+    Args:
+        seed: Of weights, noise and the exact samples.
+        progress: Called along the way.
+        reference: Process without control.
+        scale: Standard deviation of its end.
+        batch: Paths an update, each with one gradient.
+        target: The density.
+        loss: What is trained.
+        steps: Network evaluations a path.
+        rounds: With `new_samples`, the number of gradients.
+        updates: Not used: there is one a batch.
+        new_samples: With `rounds`, the number of gradients.
+    """
+    sampler = PathSampler(
+        density_of(target)[0], reference=reference, scale=scale, loss=loss, clip=CLIP, seed=seed
+    )  # fmt: skip
+    budget = rounds * new_samples
+    sampler.fit(budget // batch, batch=batch, steps=steps, progress=part(progress, 0.0, 0.9))
+    drawn = sampler.sample(JUDGED, steps=steps, generator=torch.Generator().manual_seed(1000 + seed))
+    return {**judged(drawn, target, seed), "gradients": float(sampler.evaluations)}
+
+
+def denoised(
+    seed: int,
+    progress: Progress = silent,
+    *,
+    perturbed: int,
+    largest: float,
+    target: Name = "ring",
+    steps: int = 32,
+    rounds: int,
+    updates: int,
+    new_samples: int,
+) -> dict[str, float]:
+    """Train by iterated denoising with as many gradients, and judge the samples.
+
+    Args:
+        seed: Of weights, noise and the exact samples.
+        progress: Called along the way.
+        perturbed: Gradients for each point of the regression.
+        largest: Largest noise.
+        target: The density.
+        steps: Network evaluations a path.
+        rounds: Rounds.
+        updates: Gradient steps a round.
+        new_samples: Gradients a round, and new samples of the model.
+    """
+    sampler = DenoisedSampler(density_of(target)[0], perturbed=perturbed, largest=largest, clip=CLIP, seed=seed)
+    sampler.fit(
+        rounds, points=new_samples // perturbed, updates=updates, new_samples=new_samples, steps=steps, batch=512,
+        progress=part(progress, 0.0, 0.9),
+    )  # fmt: skip
     drawn = sampler.sample(JUDGED, steps=steps, generator=torch.Generator().manual_seed(1000 + seed))
     return {**judged(drawn, target, seed), "gradients": float(sampler.evaluations)}
 

@@ -118,12 +118,12 @@ SAMPLING = Claim(
     },
     unit="slope of log W1 on log N",
     paper_result="N^(-1/2) up to logarithms for planes (theorem)",
-    notes="w1_N is measured against as many fresh samples, so that the fresh arm is its floor. newness_N is the median "
-    "distance to the nearest training sample over that of fresh data: the bootstrap, which only repeats training "
-    "samples, has newness 0 and the lowest W1 of all, so W1 alone does not show generation. The paper's "
-    "score is zero where data are thin, and there the reverse diffusion pushes paths outward, by up to a factor "
-    "e^T = N; a few runaway paths hold most of the W1 error. Gaussian tails (ours) put the score of a fitted Gaussian "
-    "there instead. The slope is bent by the floor, as errors near it cannot fall. copies_N is the share of "
+    notes="w1_N is measured against as many fresh samples, so that the fresh arm is its floor. newness_N is the "
+    "median distance to the nearest training sample over that of fresh data: the bootstrap, which only repeats "
+    "training samples, has newness 0 and a W1 as low as any, so W1 alone does not show generation. The paper's score "
+    "is zero where data are thin, and there the reverse diffusion pushes paths outward, by up to a factor e^T = N; a "
+    "few runaway paths hold most of the W1 error. Gaussian tails (ours) put the score of a fitted Gaussian there "
+    "instead. The floor bends the slopes of the denoised arms, whose errors come near it. copies_N is the share of "
     "samples three times nearer to one training sample than to the next.",
 )
 

@@ -151,6 +151,8 @@ def _summary(name: str, density: Density, sampler: HJBSampler, drawn: WeightedSa
         f"The effective share of the {len(drawn.points)} samples is {share:.3g}, that of the annealed Langevin policy "
         f"{first.effective_share:.3g}."
     )
+    if sampler.fell_back:
+        text += " The first iteration diverged and was run again without the Ito term."
     if sampler.stopped:
         text += " " + sampler.stopped
     if share >= RELIABLE and drawn.largest_share < 0.5:

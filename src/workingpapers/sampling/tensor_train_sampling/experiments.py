@@ -57,7 +57,13 @@ def tensor_train(
     """Return figures of the method; `updates` is for the neural arm and has no use here."""
     density = build(target, dim)
     settings = Settings(
-        steps=steps, batch=batch, iterations=iterations, sizes=sizes_of(density, size), ranks=rank, ito=ito
+        steps=steps,
+        batch=batch,
+        iterations=iterations,
+        sizes=sizes_of(density, size),
+        ranks=rank,
+        ito=ito,
+        fallback=False,
     )
     start = time.process_time()
     sampler = HJBSampler(density, settings, seed=seed)

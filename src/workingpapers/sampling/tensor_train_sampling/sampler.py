@@ -46,6 +46,10 @@ FEWEST_PER_COEFFICIENT = 2
 NOT_FINITE = "A regression gave no finite numbers; take a larger batch, more steps or smaller bases."
 
 
+class DivergedError(InputError):
+    """The recursion left the finite numbers."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """What decides a fit.
@@ -64,6 +68,8 @@ class Settings:
         tolerance: End of the sweeps of a regression.
         max_sweeps: Most double sweeps of a regression.
         ito: Whether the term S . grad V stands in the regression; without it each step adds noise.
+        fallback: Whether a first iteration that fails with the term S . grad V is run again without it: noisier, and
+            far harder to break.
         rank_tolerance: Above 0, singular values below this share of the largest are cut after each regression and the
             next one may have one rank more than was kept, up to `ranks`.
     """
@@ -81,6 +87,7 @@ class Settings:
     tolerance: float = 1e-4
     max_sweeps: int = 20
     ito: bool = True
+    fallback: bool = True
     rank_tolerance: float = 0.0
 
     def check(self, dim: int) -> list[int]:
@@ -182,6 +189,7 @@ class HJBSampler:
         self.records: list[StepRecord] = []
         self.kept: list[float] = []
         self.stopped = ""
+        self.fell_back = False
         self._generator = torch.Generator().manual_seed(seed)
 
     @property
@@ -212,7 +220,9 @@ class HJBSampler:
             share = self.settings.iterations
             stretch = part(progress, iteration / share, (iteration + 1) / share)
             try:
-                self.values = self._iterate(policy, iteration, stretch)
+                self.values = (
+                    self._first(policy, stretch) if not iteration else self._iterate(policy, iteration, stretch)
+                )
             except InputError as error:
                 if not iteration:
                     raise
@@ -239,13 +249,26 @@ class HJBSampler:
         generator = torch.Generator().manual_seed(seed)
         return sample_weighted(self.policy, self.target, self.times, count, generator, progress)
 
-    def _iterate(self, policy: Policy, iteration: int, progress: Progress) -> list[Value]:
+    def _first(self, policy: Policy, progress: Progress) -> list[Value]:
+        """Return the values of the first iteration; where it diverges, without the Ito term on fresh paths."""
+        try:
+            return self._iterate(policy, 0, progress)
+        except DivergedError:
+            if not (self.settings.ito and self.settings.fallback):
+                raise
+        self.records.clear()
+        self.fell_back = True
+        return self._iterate(policy, 0, progress, ito=False)
+
+    def _iterate(self, policy: Policy, iteration: int, progress: Progress, *, ito: bool | None = None) -> list[Value]:
         """Return the values of one outer iteration, fitted on paths of `policy`."""
         paths = simulate(policy, self.times, self.settings.batch, self.target.dim, self._generator,
                          part(progress, 0, 0.2))  # fmt: skip
         paths, inside = paths.within(self._box(paths))
         self._enough(paths)
-        values = self._backward(paths, policy, iteration, part(progress, 0.2, 1))
+        values = self._backward(
+            paths, policy, iteration, part(progress, 0.2, 1), self.settings.ito if ito is None else ito
+        )  # fmt: skip
         self.kept.append(float(inside.double().mean()))
         return values
 
@@ -280,7 +303,9 @@ class HJBSampler:
         low, high = points.min(dim=0).values.tolist(), points.max(dim=0).values.tolist()
         return tuple(kind(a, b, size) for a, b, size in zip(low, high, self.sizes, strict=True))
 
-    def _backward(self, paths: Paths, policy: Policy, iteration: int, progress: Progress) -> list[Value]:
+    def _backward(
+        self, paths: Paths, policy: Policy, iteration: int, progress: Progress, ito: bool
+    ) -> list[Value]:  # fmt: skip
         """Fit V_{N-1}, ..., V_0, each on the paths' points of its time."""
         steps, taus = self.settings.steps, self.times.diff().tolist()
         last = paths.points[-1]
@@ -297,7 +322,7 @@ class HJBSampler:
             wanted = potential - tau * bsde_rate(slope, control)
             # The constant of V moves no path: without it neither rounding nor ridge depend on Z.
             wanted = wanted - wanted.mean()
-            noise = math.sqrt(2 * tau) * paths.noise[n] if self.settings.ito else None
+            noise = math.sqrt(2 * tau) * paths.noise[n] if ito else None
             fit, restarted = self._regress(fit.train, ridge, self._domains(x), x, wanted, noise)
             ridge = fit.ridge
             value = Value(fit.train, self.settings.margin)
@@ -319,11 +344,11 @@ class HJBSampler:
     def _from_additive(self, bases: tuple[Basis, ...], x: Tensor, y: Tensor, noise: Tensor | None) -> Fit:
         start = additive_fit(bases, x, y, noise)
         if not start.finite:
-            raise InputError(NOT_FINITE)
+            raise DivergedError(NOT_FINITE)
         try:
             train = start.train.round(rank=self.settings.ranks)[0].padded(self.settings.ranks, self._generator)
         except RuntimeError:  # LinAlgError: products of huge numbers overflow on the way
-            raise InputError(NOT_FINITE) from None
+            raise DivergedError(NOT_FINITE) from None
         return self._als(train, x, y, noise, None)
 
     def _caps(self) -> list[int]:
@@ -345,7 +370,7 @@ class HJBSampler:
     ) -> tuple[Fit, bool]:
         """Fit one step from the train of the step after it; from the additive model where that goes wrong."""
         if not bool(torch.isfinite(y).all()):
-            raise InputError("The regression's values left the finite numbers; take more steps or a smaller box.")
+            raise DivergedError("The regression's values left the finite numbers; take more steps or a smaller box.")
         train = before.change_basis(bases)
         if self.settings.rank_tolerance:
             train = self._adapted(train)
@@ -354,7 +379,7 @@ class HJBSampler:
             return fit, False
         again = self._from_additive(bases, x, y, noise)
         if not again.finite:
-            raise InputError(NOT_FINITE)
+            raise DivergedError(NOT_FINITE)
         return (fit if fit.finite and fit.error < again.error else again), True
 
     def _adapted(self, train: FunctionalTT) -> FunctionalTT:
