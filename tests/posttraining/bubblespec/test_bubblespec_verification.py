@@ -107,6 +107,21 @@ def test_rejection_in_the_decoder_follows_the_models_law(model):
         assert near(shares(words, len(law)), law, len(words))
 
 
+def test_rejection_takes_each_place_by_its_own_law(model):
+    """Drafts by the model itself, with the requests' keys: every checked token stands, pass after pass."""
+    asked = [Request((1, 5 + number), Key(0, number)) for number in range(4)]
+    drafts = lossless_decode(model, asked, most=16, ends=[-1], keep_laws=True).written
+    assert drafts[0].law.shape == (16, model.config.vocab_size)
+    again = [
+        Request(one.prompt, one.key, (Draft(draft.tokens, law=draft.law),))
+        for one, draft in zip(asked, drafts, strict=True)
+    ]
+    found = lossless_decode(model, again, mode="rejection", most=16, ends=[-1], ahead=2)
+    assert found.acceptance == 1
+    assert [one.tokens for one in found.written] == [draft.tokens for draft in drafts]
+    assert found.passes == 6  # three tokens a pass
+
+
 def test_end_marks_and_the_limit_cut_an_accepted_run(model):
     request = Request((1, 5, 6), Key(0, "x"))
     (plain,) = lossless_decode(model, [request], most=12, ends=[-1]).written

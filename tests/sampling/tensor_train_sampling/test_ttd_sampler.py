@@ -304,3 +304,39 @@ def test_a_mixture_on_which_the_ito_term_diverges_is_fitted_without_it():
     assert abs(drawn.log_partition) < 5 * error < 0.2
     with pytest.raises(InputError, match="finite numbers"):
         HJBSampler(mixture, replace(settings, fallback=False)).fit()
+
+
+def test_a_killed_fit_goes_on_after_its_last_whole_iteration_and_ends_in_the_same_values(tmp_path):
+    target = MultiWell.shifted(2, 2, 2.0)
+    settings = Settings(steps=30, batch=800, sizes=5, iterations=2)
+    whole = HJBSampler(target, settings, seed=4).fit()
+    path = tmp_path / "fit.pt"
+
+    class Killed(Exception):
+        pass
+
+    def kill(iteration):
+        if iteration == 0:
+            raise Killed
+
+    with pytest.raises(Killed):
+        HJBSampler(target, settings, seed=4).fit(after=kill, checkpoint=path)
+    again = HJBSampler(target, settings, seed=4)
+    done = []
+    again.fit(after=done.append, checkpoint=path)
+    assert done == [1]
+    assert again.records == whole.records
+    assert again.kept == whole.kept
+    for one, other in zip(again.values, whole.values, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one.train.cores, other.train.cores, strict=True))
+        assert one.train.bases == other.train.bases
+    finished = HJBSampler(target, settings, seed=4).fit(after=done.append, checkpoint=path)
+    assert done == [1]
+    assert torch.equal(finished.sample(50).points, whole.sample(50).points)
+    with pytest.raises(InputError, match="another seed"):
+        HJBSampler(target, settings, seed=5).fit(checkpoint=path)
+    with pytest.raises(InputError, match="another batch"):
+        HJBSampler(target, replace(settings, batch=801), seed=4).fit(checkpoint=path)
+    path.write_text("hello")
+    with pytest.raises(InputError, match="no checkpoint of a fit"):
+        HJBSampler(target, settings, seed=4).fit(checkpoint=path)

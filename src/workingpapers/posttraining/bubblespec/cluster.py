@@ -198,7 +198,7 @@ class StepTime:
 
 
 def calibrate(
-    model: Any, *, tokens: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128), context: int = 64, repeats: int = 5
+    model: Any, *, tokens: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64), context: int = 16, repeats: int = 5
 ) -> StepTime:
     """Measure forward passes of a model on this machine and fit the time of an iteration.
 
@@ -218,12 +218,13 @@ def calibrate(
     with torch.no_grad():
         for count in tokens:
             ids = torch.ones(count, context, dtype=torch.long, device=model.device)
+            cache: Any = model(input_ids=ids, use_cache=True, logits_to_keep=1)[name]
             seconds = []
             for _ in range(repeats):
-                cache = model(input_ids=ids, use_cache=True, logits_to_keep=1)[name]
                 begin = time.perf_counter()
                 model(input_ids=ids[:, :1], use_cache=True, **{name: cache}).logits.sum().item()
                 seconds.append(time.perf_counter() - begin)
+                cache.crop(-1)
             medians.append(float(np.median(seconds)))
     return StepTime(tuple(tokens), tuple(medians), *fit_step_time(tokens, medians))
 

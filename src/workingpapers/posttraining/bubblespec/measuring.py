@@ -34,6 +34,7 @@ from workingpapers.posttraining.bubblespec.pictures import rank_picture, time_pi
 from workingpapers.posttraining.bubblespec.verify import Sampling
 
 STEPS = 10
+CUT = 0.1  # share of completions at the limit from which on lengths say little
 RANKS = (1, 2, 4, 8, 16, 32)
 Row = dict[str, Any]
 
@@ -244,6 +245,12 @@ def _outcome(wanted: Wanted, rows: list[Row], timed: StepTime) -> Outcome:
         f"Simulated: {wanted.ranks} ranks with these lengths would be idle {gain.idle:.0%} of the time without drafts "
         f"and {gain.speedup:.2f} times as fast with them."
     )
+    cut = sum(length >= wanted.max_tokens for row in rows for length in row["lengths"]) / written
+    if cut > CUT:
+        summary += (
+            f" {cut:.0%} of the completions were cut at --max-tokens {wanted.max_tokens}, which hides how lengths "
+            "differ; raise it for a projection that can be trusted."
+        )
     measured = Table(
         ["measured", "value"],
         [["prompts", len(rows)], ["tokens written", tokens], ["passes with drafts", passes],

@@ -23,7 +23,8 @@ def time_picture(timed: StepTime) -> Figure:
         grid = np.geomspace(min(timed.tokens), max(timed.tokens), 200)
         law = timed.step_time * np.maximum(1, grid / timed.saturation) * 1e3
         axes.plot(grid, law, color=PALETTE[1], label=f"fit, saturation at {timed.saturation} tokens")
-        axes.set(xscale="log", yscale="log", xlabel="tokens of a pass", ylabel="milliseconds")
+        axes.set(xscale="log", xlabel="tokens of a pass", ylabel="milliseconds")
+        axes.set_ylim(bottom=0)
         axes.set_xticks(timed.tokens, [str(count) for count in timed.tokens])
         axes.minorticks_off()
         axes.grid(axis="y")

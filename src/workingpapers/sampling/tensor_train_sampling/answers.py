@@ -34,7 +34,7 @@ SCHEDULE: Schedule = "linear"
 def answer(
     *, target: str, dim: int, program: Path | None, function: str, samples: int, rank: int, size: int, basis: str,
     batch: int, steps: int, iterations: int, horizon: float, box: float | None, seed: int, out: Path | None,
-    report: Path | None, progress: Progress,
+    checkpoint: Path | None, report: Path | None, progress: Progress,
 ) -> Outcome:  # fmt: skip
     """Return the outcome of the command; see there for the options."""
     if out is not None and out.suffix.lower() not in (".npz", ".csv"):
@@ -46,7 +46,7 @@ def answer(
     )  # fmt: skip
     sampler = HJBSampler(density, settings, seed=seed)
     start = time.process_time()
-    sampler.fit(part(progress, 0, 0.85))
+    sampler.fit(part(progress, 0, 0.85), checkpoint=checkpoint)
     seconds = time.process_time() - start
     drawn = sampler.sample(samples, seed=seed + 1, progress=part(progress, 0.85, 0.95))
     generator = torch.Generator().manual_seed(seed + 1)

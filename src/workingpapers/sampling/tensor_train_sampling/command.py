@@ -26,6 +26,7 @@ def run(
     box: Annotated[float, Between(0, open_low=True)] | None = None,
     seed: Annotated[int, Between(0, 2**32 - 1)] = 0,
     out: OutputFile | None = None,
+    checkpoint: OutputFile | None = None,
     report: OutputFile | None = None,
     progress: Progress = silent,
 ) -> Outcome:
@@ -49,12 +50,13 @@ def run(
         box: Half width of the cube that paths must stay in to be fitted to; by default it is measured.
         seed: Seed of fit and samples.
         out: File for the weighted samples: .npz (points, log_weights) or .csv.
+        checkpoint: File that keeps the fit, from which an interrupted run goes on after its last whole iteration.
         report: HTML report with figures.
     """
     from workingpapers.sampling.tensor_train_sampling.answers import answer
 
     return answer(
         target=target, dim=dim, program=program, function=function, samples=samples, rank=rank, size=size, basis=basis,
-        batch=batch, steps=steps, iterations=iterations, horizon=horizon, box=box, seed=seed, out=out, report=report,
-        progress=progress,
+        batch=batch, steps=steps, iterations=iterations, horizon=horizon, box=box, seed=seed, out=out,
+        checkpoint=checkpoint, report=report, progress=progress,
     )  # fmt: skip

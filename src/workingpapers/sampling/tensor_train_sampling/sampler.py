@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -27,6 +28,7 @@ from workingpapers.foundations.errors import InputError, near_match
 from workingpapers.foundations.progress import Progress, part, silent
 from workingpapers.sampling.tensor_train_sampling.als import Fit, additive_fit, als_fit
 from workingpapers.sampling.tensor_train_sampling.bases import KINDS, Basis
+from workingpapers.sampling.tensor_train_sampling.keeping import plain, read_state, write_state
 from workingpapers.sampling.tensor_train_sampling.paths import (
     Paths,
     Policy,
@@ -191,6 +193,7 @@ class HJBSampler:
         self.stopped = ""
         self.fell_back = False
         self._generator = torch.Generator().manual_seed(seed)
+        self._seed = seed
 
     @property
     def initial_policy(self) -> Policy:
@@ -203,20 +206,30 @@ class HJBSampler:
             return 2 * self.target.score(x)
         return -2 * self.values[n].gradient(x)
 
-    def fit(self, progress: Progress = silent, after: Callable[[int], None] | None = None) -> Self:
+    def fit(
+        self,
+        progress: Progress = silent,
+        after: Callable[[int], None] | None = None,
+        checkpoint: Path | None = None,
+    ) -> Self:
         """Run the outer iterations.
 
         Args:
             progress: Told of the share done and of the residual.
             after: Called with the number of each finished iteration.
+            checkpoint: File that holds the state after each iteration; where it exists the fit goes on from it.
 
         Raises:
             InputError: In the first iteration, when the density is not finite on the paths, too few paths stay in the
                 box, or a regression gives no finite numbers even from the additive model. Where a later iteration
                 fails, the one before it stands and :attr:`stopped` says why.
         """
-        policy = self.initial_policy
-        for iteration in range(self.settings.iterations):
+        facts = {"dim": self.target.dim, "seed": self._seed, **plain(self.settings)}
+        if checkpoint is not None and checkpoint.exists():
+            self._resume(checkpoint, facts)
+        done = len(self.kept)
+        policy = self.policy if done else self.initial_policy
+        for iteration in range(done, self.settings.iterations):
             share = self.settings.iterations
             stretch = part(progress, iteration / share, (iteration + 1) / share)
             try:
@@ -229,6 +242,10 @@ class HJBSampler:
                 self.stopped = f"Iteration {iteration + 1} failed, and the one before it is used: {error}"
                 break
             policy = self.policy
+            if checkpoint is not None:
+                done_so_far = {"records": [astuple(one) for one in self.records], "kept": self.kept}
+                facts_now = {**facts, **done_so_far, "fell_back": self.fell_back}
+                write_state(checkpoint, facts_now, [value.train for value in self.values], self._generator)
             if after is not None:
                 after(iteration)
         return self
@@ -248,6 +265,13 @@ class HJBSampler:
             raise InputError("The sampler has not been fitted; call fit() first.")
         generator = torch.Generator().manual_seed(seed)
         return sample_weighted(self.policy, self.target, self.times, count, generator, progress)
+
+    def _resume(self, checkpoint: Path, facts: dict[str, Any]) -> None:
+        found, trains, source = read_state(checkpoint, facts)
+        self.values = [Value(train, self.settings.margin) for train in trains]
+        self.records = [StepRecord(*record) for record in found["records"]]
+        self.kept, self.fell_back = list(found["kept"]), bool(found["fell_back"])
+        self._generator.set_state(source)
 
     def _first(self, policy: Policy, progress: Progress) -> list[Value]:
         """Return the values of the first iteration; where it diverges, without the Ito term on fresh paths."""
