@@ -55,6 +55,23 @@ def read_rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         raise InputError(f"{str(path)!r} holds no records; name a file with some.")
 
 
+def read_prompts(path: Path) -> list[Prompt]:
+    """Return the prompts of a file, texts or lists of messages.
+
+    Args:
+        path: As of :func:`read_rows`, n rows with a field prompt.
+
+    Raises:
+        InputError: A record has no prompt, or an empty one; the line is named.
+    """
+    found: list[Prompt] = []
+    for place, row in read_rows(path):
+        text_of(row, "prompt", place)
+        value = row["prompt"]
+        found.append(value if isinstance(value, str) else messages(value, "prompt", place))
+    return found
+
+
 def cell(row: Mapping[str, Any], name: str, place: str) -> Any:
     """Return a field of a row that :func:`read_rows` gave.
 

@@ -16,6 +16,7 @@ import inspect
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -354,6 +355,14 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
         if shown:
             datasets.enable_progress_bars()
+
+
+@contextmanager
+def calm() -> Iterator[None]:
+    """Hold back what :func:`quiet` does, and warnings."""
+    with quiet(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def cache_name(model: Any) -> str:

@@ -8,14 +8,13 @@ import torch
 from datasets import Dataset
 
 from workingpapers.foundations.errors import InputError
-from workingpapers.foundations.language import load_model
+from workingpapers.foundations.language import calm, load_model
 from workingpapers.posttraining.smartthinker import (
     SmartThinkerConfig,
     SmartThinkerReward,
     SmartThinkerTrainer,
     smart_length_rewards,
 )
-from workingpapers.posttraining.smartthinker.fitting import calm
 
 
 def by_length(completion_ids, **_):

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from workingpapers.foundations.errors import InputError
 from workingpapers.foundations.outcome import Outcome
 from workingpapers.foundations.progress import Progress, silent
+from workingpapers.foundations.run_folder import REPORT, SUMMARY, check_folder
 from workingpapers.foundations.signature import Between, InputFile, OutputFolder
 
 Positive = Annotated[float, Between(0, open_low=True)]
@@ -78,10 +79,10 @@ def run(
         held_out=held_out, save_every=save_every, seed=seed,
     )  # fmt: skip
     records = read_preferences(preferences)
-    if plans.check_folder(preferences, out, plan):
-        facts = json.loads((out / plans.SUMMARY).read_text(encoding="utf-8"))
+    if check_folder(preferences, out, plan, "adpo"):
+        facts = json.loads((out / SUMMARY).read_text(encoding="utf-8"))
         summary = "This run was finished before. " + facts.pop("summary")
-        files = [out / name for name in (plans.MODEL, plans.SUMMARY, plans.REPORT)]
+        files = [out / name for name in (plans.MODEL, SUMMARY, REPORT)]
         return Outcome(summary, [Table(("figure", "value"), list(facts.items()))], files=files, data=facts)
     from workingpapers.posttraining.adpo import fitting, results
 

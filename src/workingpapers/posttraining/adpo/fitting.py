@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +12,11 @@ import numpy as np
 import torch
 
 from workingpapers.foundations.errors import InputError
-from workingpapers.foundations.language import load_adapter, load_model, quiet
+from workingpapers.foundations.language import calm, load_adapter, load_model
 from workingpapers.foundations.progress import Progress
+from workingpapers.foundations.run_folder import PLAN, facts_of, last_checkpoint, write_json
 from workingpapers.foundations.tinylm import Recipe, Sorting, ready
-from workingpapers.posttraining.adpo.plan import MODEL, PLAN, Plan, facts_of, write_json
+from workingpapers.posttraining.adpo.plan import MODEL, Plan
 from workingpapers.posttraining.adpo.trainer import ADPOConfig, ADPOTrainer
 
 TINY = "tiny"
@@ -83,7 +81,7 @@ def fit(
                 out.rmdir()
             raise
         write_json(out / PLAN, facts_of(data, plan))
-        checkpoint = _last_checkpoint(out)
+        checkpoint = last_checkpoint(out)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         _save(trainer, tokenizer, out / MODEL, merge=plan.adapter is not None)
     rows = [dict(row) for row in trainer.eval_dataset]
@@ -142,7 +140,7 @@ def _trainer(
         gradient_accumulation_steps=plan.accumulation, warmup_steps=round(0.1 * steps), weight_decay=0.01,
         logging_steps=max(1, steps // 50), save_strategy="steps", save_steps=plan.save_every, save_total_limit=2,
         max_length=None, seed=plan.seed, use_cpu=not gpu, bf16=gpu and torch.cuda.is_bf16_supported(),
-        gradient_checkpointing=gpu, report_to=["tensorboard"] if tensorboard else [], disable_tqdm=True,
+        activation_checkpointing=gpu, report_to=["tensorboard"] if tensorboard else [], disable_tqdm=True,
     )  # fmt: skip
     columns = ("prompt", "chosen", "rejected")
     sets = [Dataset.from_list([{name: row[name] for name in columns} for row in rows]) for rows in (trained, measured)]
@@ -167,12 +165,6 @@ def _check_lengths(trainer: Any, parts: list[list[dict[str, Any]]], plan: Plan, 
                 raise InputError(f"The pair in line {record['line']} has a part without tokens; leave it out.")
 
 
-def _last_checkpoint(out: Path) -> Path | None:
-    """Return the newest whole checkpoint; the trainer's state is the last file that is written to one."""
-    found = [folder for folder in out.glob("checkpoint-*") if (folder / "trainer_state.json").is_file()]
-    return max(found, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
-
-
 def _save(trainer: Any, tokenizer: Any, folder: Path, *, merge: bool) -> None:
     """Write the adapter or the whole model; whole, too, where the adapter lies on a base that is nowhere on disk."""
     model = trainer.model
@@ -180,11 +172,3 @@ def _save(trainer: Any, tokenizer: Any, folder: Path, *, merge: bool) -> None:
         model = copy.deepcopy(model).merge_and_unload()
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-
-
-@contextmanager
-def calm() -> Iterator[None]:
-    """Hold back bars and notices of the libraries."""
-    with quiet(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

@@ -11,13 +11,14 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from workingpapers.foundations.language import TokenPair, completion_log_probs
+from workingpapers.foundations.language import TokenPair, calm, completion_log_probs
 from workingpapers.foundations.outcome import Outcome, Table
 from workingpapers.foundations.report import paragraph, write_report
-from workingpapers.posttraining.adpo.fitting import Fitted, calm
+from workingpapers.foundations.run_folder import REPORT, SUMMARY, write_json
+from workingpapers.posttraining.adpo.fitting import Fitted
 from workingpapers.posttraining.adpo.loss import ADPOLoss, adpo_loss
 from workingpapers.posttraining.adpo.pictures import margin_picture, training_picture
-from workingpapers.posttraining.adpo.plan import MODEL, REPORT, SUMMARY, Plan, write_json
+from workingpapers.posttraining.adpo.plan import MODEL, Plan
 from workingpapers.posttraining.adpo.preferences import SIDES, aligned_share
 from workingpapers.posttraining.adpo.units import compose
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workingpapers.foundations.conversations import Prompt, messages, read_rows, text_of
+from workingpapers.foundations.conversations import Prompt, read_prompts
 from workingpapers.foundations.errors import InputError
 from workingpapers.foundations.files import whole_file
 from workingpapers.foundations.language import load_model
@@ -89,20 +89,6 @@ def measure(wanted: Wanted, progress: Progress) -> Outcome:
     timed = calibrate(after)
     progress(0.9, "passes timed")
     return _outcome(wanted, rows, timed)
-
-
-def read_prompts(path: Path) -> list[Prompt]:
-    """Return the prompts of a file, texts or lists of messages.
-
-    Raises:
-        InputError: A record has no prompt, or an empty one; the line is named.
-    """
-    found: list[Prompt] = []
-    for place, row in read_rows(path):
-        text_of(row, "prompt", place)
-        value = row["prompt"]
-        found.append(value if isinstance(value, str) else messages(value, "prompt", place))
-    return found
 
 
 def read_done(path: Path, records: Sequence[Prompt], facts: dict[str, Any]) -> list[Row]:

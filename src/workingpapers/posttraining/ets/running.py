@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workingpapers.foundations.conversations import Prompt, messages, plain_text, read_rows, text_of
+from workingpapers.foundations.conversations import plain_text, read_prompts
 from workingpapers.foundations.errors import InputError
 from workingpapers.foundations.figures import PALETTE, canvas, to_svg
 from workingpapers.foundations.files import whole_file
@@ -133,20 +133,6 @@ def answerer(
         }
 
     return answer
-
-
-def read_prompts(path: Path) -> list[Prompt]:
-    """Return the prompts of a file, texts or lists of messages.
-
-    Raises:
-        InputError: A record has no prompt, or an empty one; the line is named.
-    """
-    found: list[Prompt] = []
-    for place, row in read_rows(path):
-        text_of(row, "prompt", place)
-        value = row["prompt"]
-        found.append(value if isinstance(value, str) else messages(value, "prompt", place))
-    return found
 
 
 def read_answers(path: Path, records: Sequence[Any]) -> list[dict[str, Any]]:

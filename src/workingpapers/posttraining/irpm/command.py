@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from workingpapers.foundations.outcome import Outcome
 from workingpapers.foundations.progress import Progress, part, silent
+from workingpapers.foundations.run_folder import REPORT, SUMMARY, check_folder
 from workingpapers.foundations.signature import Between, InputFile, OutputFile, OutputFolder
 
 Positive = Annotated[float, Between(0, open_low=True)]
@@ -77,10 +78,10 @@ def run_train(
         lora_rank=lora_rank, held_out=held_out, measured=measured, save_every=save_every, seed=seed,
     )  # fmt: skip
     records = read_preferences(preferences)
-    if plans.check_folder(preferences, out, plan):
-        facts = json.loads((out / plans.SUMMARY).read_text(encoding="utf-8"))
+    if check_folder(preferences, out, plan, "irpm", unshown=("template",)):
+        facts = json.loads((out / SUMMARY).read_text(encoding="utf-8"))
         summary = "This run was finished before. " + facts.pop("summary")
-        files = [out / name for name in ("model", "judge.json", plans.SUMMARY, plans.REPORT)]
+        files = [out / name for name in ("model", "judge.json", SUMMARY, REPORT)]
         return Outcome(summary, [Table(("figure", "value"), list(facts.items()))], files=files, data=facts)
     from workingpapers.posttraining.irpm import fitting, results
 
@@ -113,8 +114,8 @@ def run_rank(
     from workingpapers.posttraining.irpm.preferences import read_candidates
 
     records = read_candidates(candidates)
+    from workingpapers.foundations.language import calm
     from workingpapers.posttraining.irpm import results
-    from workingpapers.posttraining.irpm.fitting import calm
     from workingpapers.posttraining.irpm.storing import load_judge
 
     with calm():

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +12,9 @@ import numpy as np
 import torch
 
 from workingpapers.foundations.errors import InputError
-from workingpapers.foundations.language import quiet
+from workingpapers.foundations.language import calm
 from workingpapers.foundations.progress import Progress, part
+from workingpapers.foundations.run_folder import PLAN, facts_of, last_checkpoint, write_json
 from workingpapers.posttraining.irpm import counting, storing
 from workingpapers.posttraining.irpm.judge import (
     TEMPLATE,
@@ -28,7 +26,7 @@ from workingpapers.posttraining.irpm.judge import (
     prompt_tokens,
 )
 from workingpapers.posttraining.irpm.parsing import TAGS
-from workingpapers.posttraining.irpm.plan import BEFORE, PLAN, Plan, facts_of, write_json
+from workingpapers.posttraining.irpm.plan import BEFORE, Plan
 from workingpapers.posttraining.irpm.preferences import judge_rows
 from workingpapers.posttraining.irpm.trainer import COLUMNS, IRPMConfig, IRPMTrainer
 
@@ -87,7 +85,7 @@ def fit(
         write_json(out / PLAN, facts_of(data, plan))
         write_json(out / BEFORE, before)
         trainer = _trainer(model, tokenizer, facts, trained, out, plan, tensorboard, part(progress, 0.1, 0.95))
-        checkpoint = _last_checkpoint(out)
+        checkpoint = last_checkpoint(out)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         after = measure(trainer.model.eval(), tokenizer, facts, measured, plan.batch_size)
         storing.save_judge(out, trainer.model, tokenizer, facts)
@@ -237,17 +235,3 @@ def _trainer(
     )  # fmt: skip
     trainer.remove_callback(PrinterCallback)
     return trainer
-
-
-def _last_checkpoint(out: Path) -> Path | None:
-    """Return the newest whole checkpoint; the trainer's state is the last file that is written to one."""
-    found = [folder for folder in out.glob("checkpoint-*") if (folder / "trainer_state.json").is_file()]
-    return max(found, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
-
-
-@contextmanager
-def calm() -> Iterator[None]:
-    """Hold back bars and notices of the libraries."""
-    with quiet(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

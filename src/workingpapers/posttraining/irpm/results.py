@@ -14,11 +14,12 @@ from workingpapers.foundations.conversations import plain_text
 from workingpapers.foundations.files import whole_file
 from workingpapers.foundations.outcome import Outcome, Table
 from workingpapers.foundations.report import paragraph, write_report
+from workingpapers.foundations.run_folder import REPORT, SUMMARY, write_json
 from workingpapers.posttraining.irpm import storing
 from workingpapers.posttraining.irpm.fitting import Fitted
 from workingpapers.posttraining.irpm.judge import PointwiseJudge, mean_scores, pair_outcomes, ranking_of
 from workingpapers.posttraining.irpm.pictures import ranking_picture, training_picture
-from workingpapers.posttraining.irpm.plan import REPORT, SUMMARY, Plan, write_json
+from workingpapers.posttraining.irpm.plan import Plan
 
 FIGURES = ("accuracy", "ties", "unparsable", "levels")
 NAMES = (

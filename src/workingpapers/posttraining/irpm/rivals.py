@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -22,7 +21,7 @@ import torch
 from filelock import FileLock
 
 from workingpapers.foundations.files import cache_directory
-from workingpapers.foundations.language import quiet
+from workingpapers.foundations.language import calm, quiet
 from workingpapers.foundations.progress import Progress, part
 from workingpapers.foundations.tinylm import Recipe, character_tokenizer, ready
 from workingpapers.foundations.tinylm.training import folder_of
@@ -159,7 +158,7 @@ def scalar_head(seed: int, setting: Setting, flip: float, progress: Progress) ->
             {side: f"{record['prompt']}:{record[side]}=" for side in ("chosen", "rejected")}
             for record in setting.training(seed, flip)
         ]
-        with _calm(), torch.random.fork_rng(), tempfile.TemporaryDirectory() as folder:
+        with calm(), torch.random.fork_rng(), tempfile.TemporaryDirectory() as folder:
             torch.manual_seed(seed)
             model = AutoModelForSequenceClassification.from_pretrained(folder_of(setting.base(seed)), num_labels=1)
             make: Any = RewardConfig
@@ -257,7 +256,7 @@ def _common(seed: int) -> dict[str, Any]:
 
 @contextmanager
 def _arguments(configuration: Any, seed: int, setting: Setting, **extra: Any) -> Iterator[Any]:
-    with _calm(), torch.random.fork_rng(), tempfile.TemporaryDirectory() as folder:
+    with calm(), torch.random.fork_rng(), tempfile.TemporaryDirectory() as folder:
         yield configuration(
             output_dir=folder, learning_rate=setting.rate, max_steps=setting.steps, beta=0.0, shuffle_dataset=False,
             num_generations=setting.group, per_device_train_batch_size=2 * setting.pairs * setting.group,
@@ -276,10 +275,3 @@ def _fit(trainer_of: Any, progress: Progress, **parts: Any) -> Any:
     trainer.remove_callback(PrinterCallback)
     trainer.train()
     return trainer.model
-
-
-@contextmanager
-def _calm() -> Iterator[None]:
-    with quiet(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

@@ -7,6 +7,7 @@ from typing import Annotated
 from workingpapers.foundations.errors import InputError
 from workingpapers.foundations.outcome import Outcome
 from workingpapers.foundations.progress import Progress, silent
+from workingpapers.foundations.run_folder import REPORT, SUMMARY, check_folder
 from workingpapers.foundations.signature import Between, InputFile, OutputFolder, ProgramFile
 
 Positive = Annotated[float, Between(0, open_low=True)]
@@ -83,10 +84,10 @@ def run(
             f"{str(prompts)!r} holds {len(records)} prompts; --held-out {held_out} leaves {len(records) - held_out}, "
             f"fewer than --prompts-per-step {prompts_per_step}."
         )
-    if plans.check_folder(prompts, out, plan):
-        facts = json.loads((out / plans.SUMMARY).read_text(encoding="utf-8"))
+    if check_folder(prompts, out, plan, "smartthinker"):
+        facts = json.loads((out / SUMMARY).read_text(encoding="utf-8"))
         summary = "This run was finished before. " + facts.pop("summary")
-        files = [out / name for name in (plans.MODEL, plans.SUMMARY, plans.REPORT)]
+        files = [out / name for name in (plans.MODEL, SUMMARY, REPORT)]
         return Outcome(summary, [Table(("figure", "value"), list(facts.items()))], files=files, data=facts)
     from workingpapers.posttraining.smartthinker import fitting, results
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +13,12 @@ import numpy as np
 import torch
 
 from workingpapers.foundations.errors import InputError
-from workingpapers.foundations.language import load_model, quiet, sample
+from workingpapers.foundations.language import calm, load_model, sample
 from workingpapers.foundations.program import load_function
 from workingpapers.foundations.progress import Progress, part
+from workingpapers.foundations.run_folder import PLAN, facts_of, last_checkpoint, write_json
 from workingpapers.foundations.tinylm import ready
-from workingpapers.posttraining.smartthinker.plan import BEFORE, MODEL, PLAN, Plan, by_pattern, facts_of, write_json
+from workingpapers.posttraining.smartthinker.plan import BEFORE, MODEL, Plan, by_pattern
 from workingpapers.posttraining.smartthinker.trainer import SmartThinkerConfig, SmartThinkerTrainer
 
 TINY = "tiny"
@@ -82,7 +81,7 @@ def fit(
         write_json(out / BEFORE, before)
         trainer = _trainer(model, tokenizer, judge, [records[row] for row in kept], out, plan, tensorboard,
                            part(progress, 0.1, 0.9))  # fmt: skip
-        checkpoint = _last_checkpoint(out)
+        checkpoint = last_checkpoint(out)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         trainer.model.save_pretrained(out / MODEL)
         tokenizer.save_pretrained(out / MODEL)
@@ -203,7 +202,7 @@ def _trainer(
         gradient_accumulation_steps=plan.prompts_per_step * plan.generations // plan.batch_size,
         max_completion_length=plan.max_tokens, temperature=plan.temperature, logging_steps=1, save_strategy="steps",
         save_steps=plan.save_every, save_total_limit=2, seed=plan.seed, use_cpu=not gpu,
-        bf16=gpu and torch.cuda.is_bf16_supported(), gradient_checkpointing=gpu,
+        bf16=gpu and torch.cuda.is_bf16_supported(), activation_checkpointing=gpu,
         report_to=["tensorboard"] if tensorboard else [], disable_tqdm=True,
     )  # fmt: skip
     columns = [{name: value for name, value in row.items() if name != "place"} for row in rows]
@@ -213,17 +212,3 @@ def _trainer(
     )  # fmt: skip
     trainer.remove_callback(PrinterCallback)
     return trainer
-
-
-def _last_checkpoint(out: Path) -> Path | None:
-    """Return the newest whole checkpoint; the trainer's state is the last file that is written to one."""
-    found = [folder for folder in out.glob("checkpoint-*") if (folder / "trainer_state.json").is_file()]
-    return max(found, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
-
-
-@contextmanager
-def calm() -> Iterator[None]:
-    """Hold back bars and notices of the libraries."""
-    with quiet(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

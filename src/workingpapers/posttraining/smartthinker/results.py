@@ -10,8 +10,9 @@ import numpy as np
 from workingpapers.foundations.figures import PALETTE, canvas, to_svg
 from workingpapers.foundations.outcome import Figure, Outcome, Table
 from workingpapers.foundations.report import paragraph, write_report
+from workingpapers.foundations.run_folder import REPORT, SUMMARY, write_json
 from workingpapers.posttraining.smartthinker.fitting import Fitted, Measured
-from workingpapers.posttraining.smartthinker.plan import MODEL, REPORT, SUMMARY, Plan, write_json
+from workingpapers.posttraining.smartthinker.plan import MODEL, Plan
 from workingpapers.posttraining.smartthinker.rewards import Branch, ae_score
 
 BRANCHES = {
